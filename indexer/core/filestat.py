@@ -1,0 +1,44 @@
+"""What `lstat` said of a file, packed: equal bytes vouch for equal content."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Final
+
+_STAT: Final = struct.Struct(">QQqq")
+_SECOND_NS: Final = 1_000_000_000
+_COARSE_NS: Final = 2 * _SECOND_NS
+_TICK_NS: Final = 20_000_000
+
+PACKED_SIZE: Final = _STAT.size
+NO_STAT: Final = b""
+"""Folders have no stat of their own: their entries speak for them."""
+
+
+def pack(stat: os.stat_result) -> bytes:
+    """Inode, size, mtime and ctime in nanoseconds."""
+    return _STAT.pack(stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+def unvouched(size: int) -> bytes:
+    """A stat that equals none on disk: the content has to be read again next time."""
+    return _STAT.pack(0, size, 0, 0)
+
+
+def size_of(packed: bytes) -> int:
+    """The file size in a packed stat."""
+    size: int = _STAT.unpack(packed)[1]
+    return size
+
+
+def is_racy(stat: os.stat_result, seen_ns: int) -> bool:
+    """Whether the file changed so shortly before `seen_ns` that a later write could look the same.
+
+    File systems stamp with the kernel's tick (up to 10 ms); some keep whole seconds only.
+    """
+    newest = max(stat.st_mtime_ns, stat.st_ctime_ns)
+    if newest < seen_ns - _COARSE_NS:
+        return False
+    coarse = stat.st_mtime_ns % _SECOND_NS == 0 and stat.st_ctime_ns % _SECOND_NS == 0
+    return coarse or newest >= seen_ns - _TICK_NS

@@ -1,0 +1,94 @@
+"""A folder's direct entries as two byte strings: what stat said, and what the content ids are.
+
+The first is compared whole with what a walk sees, so that an unchanged folder costs one
+comparison and is never decoded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from indexer.core import filestat, paths
+from indexer.core.ids import ContentId
+from indexer.core.kinds import Kind
+from indexer.core.tree import Folder
+
+_HEAD: Final = struct.Struct(">BH")
+
+
+class Listing(NamedTuple):
+    """One folder in the stat cache."""
+
+    stats: bytes
+    ids: bytes
+
+
+class Listed(NamedTuple):
+    """One entry read back from a listing."""
+
+    name: str
+    kind: Kind
+    content_id: ContentId
+    stat: bytes
+
+
+def stat_line(kind: Kind, stat: bytes, raw_name: bytes) -> bytes:
+    """One entry of the `stats` string; a folder's has no stat."""
+    return _HEAD.pack(kind, len(raw_name)) + raw_name + stat
+
+
+def encode(folder: Folder) -> Listing:
+    """The listing of a folder."""
+    stats, ids = [], []
+    for name, entry in folder.entries.items():
+        stats.append(stat_line(entry.kind, entry.stat, paths.text_to_bytes(name)))
+        ids.append(entry.content_id)
+    return Listing(b"".join(stats), b"".join(ids))
+
+
+def decode(listing: Listing, id_size: int) -> Iterator[Listed]:
+    """The entries of a listing, in byte order of their names."""
+    stats, ids = listing
+    position = index = 0
+    while position < len(stats):
+        code, length = _HEAD.unpack_from(stats, position)
+        kind = Kind(code)
+        position += _HEAD.size
+        raw = stats[position : position + length]
+        position += length
+        stat = filestat.NO_STAT
+        if kind is not Kind.DIRECTORY:
+            stat = stats[position : position + filestat.PACKED_SIZE]
+            position += filestat.PACKED_SIZE
+        content_id = ContentId(ids[index : index + id_size])
+        index += id_size
+        yield Listed(paths.bytes_to_text(raw), kind, content_id, stat)
+
+
+def changed(old: Folder | None, new: Folder | None) -> dict[str, Listing | None]:
+    """Listings of the folders that are another object than before; None for those gone."""
+    found: dict[str, Listing | None] = {}
+    stack: list[tuple[str, Folder | None, Folder | None]] = [(paths.ROOT, old, new)]
+    while stack:
+        path, before, after = stack.pop()
+        if before is after:
+            continue
+        found[path] = None if after is None else encode(after)
+        names = dict.fromkeys(_folder_names(before))
+        names.update(dict.fromkeys(_folder_names(after)))
+        for name in names:
+            stack.append((paths.join(path, name), _below(before, name), _below(after, name)))
+    return found
+
+
+def _folder_names(folder: Folder | None) -> list[str]:
+    if folder is None:
+        return []
+    return [name for name, entry in folder.entries.items() if entry.folder is not None]
+
+
+def _below(folder: Folder | None, name: str) -> Folder | None:
+    entry = folder.entries.get(name) if folder else None
+    return entry.folder if entry else None

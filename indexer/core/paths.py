@@ -1,0 +1,133 @@
+"""Workspace paths as text: readable, reversible to the exact bytes on disk.
+
+A path is relative to the workspace, `/`-separated, and the root is the empty string.
+Valid UTF-8 stays as it is; a backslash, a control character and a byte that is not UTF-8
+become `\\xNN`, byte by byte. Two different byte strings never share a text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from typing import Final
+
+from indexer.errors import UsageError
+
+ROOT: Final = ""
+
+# C0, DEL, C1, backslash, and the surrogates that os.fsdecode uses for undecodable bytes.
+_ESCAPED: Final = re.compile("[\\\\\x00-\x1f\x7f-\x9f\udc80-\udcff]")
+_ESCAPE: Final = re.compile(r"\\x([0-9a-f]{2})")
+
+
+class PathError(UsageError):
+    """A path that cannot name anything inside a workspace."""
+
+    code = "bad_path"
+
+
+def name_to_text(name: str) -> str:
+    """The text form of a name as `os.scandir` gives it (surrogates for undecodable bytes)."""
+    if _ESCAPED.search(name) is None:
+        return name
+    return _ESCAPED.sub(_escape, name)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(match.group()))
+
+
+def bytes_to_text(raw: bytes) -> str:
+    """The text form of raw path or name bytes."""
+    return name_to_text(raw.decode("utf-8", "surrogateescape"))
+
+
+def text_to_bytes(text: str) -> bytes:
+    """The bytes on disk that a path text stands for."""
+    raw = text.encode("utf-8", "surrogateescape")
+    if "\\" not in text:
+        return raw
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda m: bytes((int(m.group(1), 16),)), raw)
+
+
+def text_to_os(text: str) -> str:
+    """The path text as the string that `os` functions take."""
+    if "\\" not in text:
+        return text
+    return os.fsdecode(text_to_bytes(text))
+
+
+def join(parent: str, name: str) -> str:
+    """The path of an entry called `name` in the folder `parent`."""
+    return f"{parent}/{name}" if parent else name
+
+
+def split(path: str) -> tuple[str, str]:
+    """Folder and last name of a path; the root has no name."""
+    parent, _, name = path.rpartition("/")
+    return parent, name
+
+
+def ancestors(path: str) -> list[str]:
+    """Every folder above the path, nearest first, ending with the root."""
+    found = []
+    while path:
+        path = path.rpartition("/")[0]
+        found.append(path)
+    return found
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether the path is the folder itself or lies below it."""
+    return not folder or path == folder or path.startswith(folder + "/")
+
+
+def sort_key(text: str) -> bytes:
+    """The key that puts names in the byte order they have on disk."""
+    return text_to_bytes(text)
+
+
+def parse(text: str) -> str:
+    """A path text from outside, checked and in its one canonical form."""
+    if "\x00" in text:
+        raise PathError("the path contains a NUL character", hint="no file can be called that")
+    if text.startswith("/"):
+        raise PathError(
+            f"{on_screen(text)} is an absolute path",
+            hint="name the file relative to the workspace root",
+        )
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise PathError(
+            f"{on_screen(text)} leads outside the workspace", hint="use a path without `..`"
+        )
+    canonical = "/".join(parts)
+    # A name typed with a raw control character or an unescaped backslash gets its text form.
+    if not _is_text_form(canonical):
+        canonical = name_to_text(canonical)
+    return canonical
+
+
+def _is_text_form(text: str) -> bool:
+    without_escapes = _ESCAPE.sub("", text)
+    return _ESCAPED.search(without_escapes) is None and bytes_to_text(text_to_bytes(text)) == text
+
+
+def on_screen(text: str) -> str:
+    """Text made safe for a terminal: nothing that moves the cursor or turns the reading order."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char if char == "\t" or not _is_unsafe(char) else _visible(char) for char in text
+    )
+
+
+def _is_unsafe(char: str) -> bool:
+    # Cc controls, Cf format marks (bidi among them), Cs surrogates, Zl/Zp separators.
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def _visible(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,227 @@
+"""The tree of a workspace as an immutable value: an edit copies its path to the root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from indexer.core import filestat, paths
+from indexer.core.hashing import WorkspaceHash
+from indexer.core.ids import ContentId, NodeId
+from indexer.core.kinds import Kind
+
+# Folders with fewer children are hashed from scratch; larger ones keep their records, so that
+# one edit among 10,000 files does not encode the other 9,999 again.
+_KEEP_RECORDS: Final = 256
+
+
+class Totals(NamedTuple):
+    """What lies below a folder, itself included."""
+
+    files: int
+    directories: int
+    links: int
+    bytes: int
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of every kind."""
+        return self.files + self.directories + self.links
+
+
+class Entry(NamedTuple):
+    """One child of a folder."""
+
+    kind: Kind
+    content_id: ContentId
+    size: int
+    stat: bytes = filestat.NO_STAT
+    folder: Folder | None = None
+
+
+class Folder:
+    """A folder's children in byte order of their names, with the id they add up to."""
+
+    __slots__ = ("_records", "content_id", "entries", "totals")
+
+    def __init__(
+        self,
+        entries: Mapping[str, Entry],
+        content_id: ContentId,
+        totals: Totals,
+        records: dict[str, bytes] | None,
+    ) -> None:
+        self.entries = entries
+        self.content_id = content_id
+        self.totals = totals
+        self._records = records
+
+    @classmethod
+    def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
+        """The folder that holds these entries, given in any order."""
+        ordered = _in_byte_order(entries)
+        if len(ordered) < _KEEP_RECORDS:
+            content_id = algorithm.of_folder(_encode(algorithm, ordered), len(ordered))
+            return cls(ordered, content_id, _sum(ordered), None)
+        records = dict(zip(ordered, _encode(algorithm, ordered), strict=True))
+        content_id = algorithm.of_folder(records.values(), len(records))
+        return cls(ordered, content_id, _sum(ordered), records)
+
+    def with_changes(self, algorithm: WorkspaceHash, changes: Mapping[str, Entry | None]) -> Folder:
+        """This folder with some entries replaced, added or (None) removed."""
+        records = self._records
+        in_place = all(entry and name in self.entries for name, entry in changes.items())
+        if records is None or not in_place:
+            merged = dict(self.entries)
+            for name, entry in changes.items():
+                if entry is None:
+                    merged.pop(name, None)
+                else:
+                    merged[name] = entry
+            return Folder.of(algorithm, merged)
+        entries, records, totals = dict(self.entries), dict(records), self.totals
+        for name, entry in changes.items():
+            assert entry is not None
+            totals = _plus(_minus(totals, entries[name]), entry)
+            entries[name] = entry
+            raw = paths.text_to_bytes(name)
+            records[name] = algorithm.record(raw, entry.kind, entry.content_id)
+        content_id = algorithm.of_folder(records.values(), len(records))
+        return Folder(entries, content_id, totals, records)
+
+    def as_entry(self) -> Entry:
+        """This folder as its parent lists it."""
+        return Entry(Kind.DIRECTORY, self.content_id, self.totals.bytes, filestat.NO_STAT, self)
+
+
+def _encode(algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> list[bytes]:
+    record, to_bytes = algorithm.record, paths.text_to_bytes
+    return [record(to_bytes(name), entry[0], entry[1]) for name, entry in entries.items()]
+
+
+def _in_byte_order(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    # Code point order is byte order of UTF-8; only escaped names need their bytes looked at.
+    key = paths.sort_key if any("\\" in name for name in entries) else None
+    return {name: entries[name] for name in sorted(entries, key=key)}
+
+
+def _sum(entries: Mapping[str, Entry]) -> Totals:
+    files = directories = links = size = 0
+    for entry in entries.values():
+        size += entry[2]
+        if entry[0] is Kind.FILE:
+            files += 1
+        elif entry[0] is Kind.LINK:
+            links += 1
+        else:
+            assert entry[4] is not None
+            below = entry[4].totals
+            files += below[0]
+            directories += below[1]
+            links += below[2]
+    return Totals(files, directories + 1, links, size)
+
+
+def _of_entry(entry: Entry) -> Totals:
+    if entry.folder is not None:
+        return entry.folder.totals
+    return Totals(int(entry.kind is Kind.FILE), 0, int(entry.kind is Kind.LINK), entry.size)
+
+
+def _plus(totals: Totals, entry: Entry) -> Totals:
+    return Totals(*(a + b for a, b in zip(totals, _of_entry(entry), strict=True)))
+
+
+def _minus(totals: Totals, entry: Entry) -> Totals:
+    return Totals(*(a - b for a, b in zip(totals, _of_entry(entry), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A workspace at one moment."""
+
+    algorithm: WorkspaceHash
+    root: Folder
+
+    @classmethod
+    def empty(cls, algorithm: WorkspaceHash) -> Tree:
+        """The tree of an empty folder."""
+        return cls(algorithm, Folder.of(algorithm, {}))
+
+    @property
+    def root_id(self) -> NodeId:
+        """The NodeID of the root: the one id that stands for everything."""
+        return self.node_id(paths.ROOT, self.root.as_entry())
+
+    def node_id(self, path: str, entry: Entry) -> NodeId:
+        """The NodeID of an entry at its path."""
+        return self.algorithm.node_id(entry.kind, paths.text_to_bytes(path), entry.content_id)
+
+    def get(self, path: str) -> Entry | None:
+        """The entry at a path, or None."""
+        if not path:
+            return self.root.as_entry()
+        folder: Folder | None = self.root
+        entry: Entry | None = None
+        for name in path.split("/"):
+            if folder is None:
+                return None
+            entry = folder.entries.get(name)
+            if entry is None:
+                return None
+            folder = entry.folder
+        return entry
+
+    def folder(self, path: str) -> Folder | None:
+        """The folder at a path, or None when something else or nothing is there."""
+        entry = self.get(path)
+        return entry.folder if entry else None
+
+    def walk(self, below: str = paths.ROOT) -> Iterator[tuple[str, Entry]]:
+        """Every node at or below a path, parents before children, in byte order of names."""
+        start = self.get(below)
+        if start is None:
+            return
+        stack = [(below, start)]
+        while stack:
+            path, entry = stack.pop()
+            yield path, entry
+            if entry.folder is not None:
+                stack.extend(
+                    (paths.join(path, name), child)
+                    for name, child in reversed(list(entry.folder.entries.items()))
+                )
+
+    def folders(self) -> Iterator[tuple[str, Folder]]:
+        """Every folder with its path, parents first."""
+        stack = [(paths.ROOT, self.root)]
+        while stack:
+            path, folder = stack.pop()
+            yield path, folder
+            stack.extend(
+                (paths.join(path, name), entry.folder)
+                for name, entry in folder.entries.items()
+                if entry.folder is not None
+            )
+
+    def with_updates(self, updates: Mapping[str, Mapping[str, Entry | None]]) -> Tree:
+        """The tree after changes given per folder: only those folders and their ancestors move.
+
+        Each key must be a folder of this tree that no other change replaces or removes.
+        """
+        pending = {folder: dict(changes) for folder, changes in updates.items()}
+        for path in updates:
+            for ancestor in paths.ancestors(path):
+                pending.setdefault(ancestor, {})
+        root = self.root
+        for path in sorted(pending, key=lambda p: p.count("/") + bool(p), reverse=True):
+            old = self.folder(path)
+            assert old is not None, path
+            new = old.with_changes(self.algorithm, pending[path]) if pending[path] else old
+            if not path:
+                root = new
+            elif new is not old:
+                parent, name = paths.split(path)
+                pending[parent][name] = new.as_entry()
+        return Tree(self.algorithm, root)

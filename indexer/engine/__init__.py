@@ -1,0 +1,1 @@
+"""The only place where storage, files and pure logic meet: one method per operation."""

@@ -1,0 +1,88 @@
+"""`log` and `diff`: recorded roots and what lies between two of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from indexer.core.changes import summarize
+from indexer.core.clock import iso_utc
+from indexer.core.ids import is_id_prefix
+from indexer.engine.documents import DiffDocument, LogDocument
+from indexer.errors import UsageError
+from indexer.store.trees import Root, TreeStore
+
+_BATCHES_AGO: Final = re.compile(r"@-(\d{1,9})")
+
+
+class UnknownRootError(UsageError):
+    """No recorded root is meant by that."""
+
+    code = "unknown_root"
+
+
+def log_document(roots: list[Root]) -> LogDocument:
+    """Roots as JSON has them."""
+    return {
+        "roots": [
+            {
+                "seq": root.seq,
+                "root": root.root.hex(),
+                "at": iso_utc(root.at_ns),
+                "cause": root.cause,
+                "added": root.added,
+                "modified": root.modified,
+                "removed": root.removed,
+                "renamed": root.renamed,
+                "nodes": root.totals.nodes,
+            }
+            for root in roots
+        ]
+    }
+
+
+def find_root(trees: TreeStore, text: str) -> Root:
+    """The recorded root that `@-N` or an id prefix stands for."""
+    head = trees.head()
+    if head is None:
+        raise UnknownRootError("nothing has been recorded yet", hint="run `merkle scan` first")
+    if match := _BATCHES_AGO.fullmatch(text):
+        found = trees.root_at(head.seq - int(match.group(1)))
+        if found is None:
+            raise UnknownRootError(
+                f"{text} goes back further than the {head.seq} recorded roots",
+                hint="`merkle log` lists them",
+            )
+        return found
+    if not is_id_prefix(text):
+        raise UnknownRootError(
+            f"{text!r} is neither a root id (6 or more hexadecimal digits) nor @-N",
+            hint="`merkle log` lists the recorded roots",
+        )
+    hits = trees.roots_by_prefix(text)
+    if not hits:
+        raise UnknownRootError(
+            f"no recorded root begins with {text}", hint="`merkle log` lists the recorded roots"
+        )
+    if len(hits) > 1:
+        listed = ", ".join(hit.root.hex()[:16] for hit in hits[:5])
+        raise UnknownRootError(f"{text} is ambiguous: {listed}", hint="give more digits")
+    return hits[0]
+
+
+def diff_document(trees: TreeStore, old: str, new: str) -> DiffDocument:
+    """What differs between two recorded roots."""
+    before, after = find_root(trees, old), find_root(trees, new)
+    summary = summarize(trees.changes_between(before.seq, after.seq))
+    return {
+        "old": before.root.hex(),
+        "new": after.root.hex(),
+        "added": list(summary.added),
+        "removed": list(summary.removed),
+        "modified": list(summary.modified),
+        "renamed": [
+            {"old": rename.old, "new": rename.new, "kind": rename.kind.label}
+            for rename in summary.renamed
+        ],
+        "frames": [],
+    }

@@ -1,0 +1,58 @@
+"""Whether the workspace on disk is there, and is the one that was opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from indexer.errors import UncheckedError
+from indexer.store.layout import Layout
+
+
+class UnavailableError(UncheckedError):
+    """The workspace cannot be looked at now; nothing is concluded from that."""
+
+    code = "unavailable"
+
+
+class ReplacedError(UncheckedError):
+    """Another folder stands where the workspace was."""
+
+    code = "replaced"
+
+
+class EmptiedError(UnavailableError):
+    """Everything in the workspace is gone at once."""
+
+    code = "emptied"
+
+
+def check_root(root: Path, layout: Layout, lock_identity: tuple[int, int]) -> None:
+    """Raise unless the root holds the very lock file that this process holds."""
+    try:
+        os.stat(root)
+    except OSError as error:
+        raise UnavailableError(
+            f"{root} cannot be reached: {error.strerror or error}",
+            hint="the index keeps its last state until the folder is back",
+        ) from error
+    try:
+        stat = os.stat(layout.lock)
+    except OSError as error:
+        raise ReplacedError(
+            f"{root} no longer holds the index that was opened",
+            hint="stop the service, then run `merkle scan` in the folder that is there now",
+        ) from error
+    if (stat.st_dev, stat.st_ino) != lock_identity:
+        raise ReplacedError(
+            f"{root} is another folder now, with an index of its own",
+            hint="start `merkle watch` again to serve the new one",
+        )
+
+
+def refuse_emptying(root: Path, nodes_before: int) -> EmptiedError:
+    """The error for a root that had nodes and now shows none."""
+    return EmptiedError(
+        f"{root} is suddenly empty; the index knows {nodes_before - 1} nodes there",
+        hint="if that is right, confirm it with `merkle scan --accept-empty`",
+    )

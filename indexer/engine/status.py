@@ -1,0 +1,78 @@
+"""What `status` tells: the disk against the index, without changing either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from indexer.core.changes import Summary, summarize, tree_changes
+from indexer.core.tree import Totals
+from indexer.engine.documents import StatusDocument
+from indexer.engine.root import UnavailableError
+from indexer.engine.scanning import look, remark_documents
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+LARGEST: Final = 5
+_NO_CHANGES: Final = Summary((), (), (), ())
+NO_SERVICE: Final = {"running": False, "pid": None, "watches": 0, "degraded": None}
+
+
+def status_document(engine: Engine) -> StatusDocument:
+    """Look at the disk and compare."""
+    head = engine.trees.head()
+    if head is None:
+        return describe(engine, "missing", _NO_CHANGES, [], [])
+    try:
+        looked = look(engine, accept_empty=False)
+    except UnavailableError as error:
+        return describe(engine, "unavailable", _NO_CHANGES, [], [("", error.message)])
+    summary = _NO_CHANGES
+    if looked.tree is not None:
+        summary = summarize(tree_changes(engine.tree, looked.tree))
+    state = "stale" if summary else "current"
+    return describe(engine, state, summary, looked.skipped, looked.unreadable)
+
+
+def recorded_status(engine: Engine, state: str) -> StatusDocument:
+    """The status of an index that is known to have caught up with the disk."""
+    remarks = engine.trees.remarks()
+    return describe(engine, state, _NO_CHANGES, list(remarks.skipped), list(remarks.unreadable))
+
+
+def describe(
+    engine: Engine,
+    state: str,
+    changes: Summary,
+    skipped: Sequence[tuple[str, str]],
+    unreadable: Sequence[tuple[str, str]],
+) -> StatusDocument:
+    """Put the document together."""
+    head = engine.trees.head()
+    totals = head.totals if head else Totals(0, 0, 0, 0)
+    return {
+        "workspace": str(engine.root),
+        "scanned": head is not None,
+        "state": state,
+        "root": head.root.hex() if head else None,
+        "content_id": head.content_id.hex() if head else None,
+        "hash": engine.algorithm.name,
+        "nodes": totals.nodes,
+        "files": totals.files,
+        "directories": totals.directories,
+        "links": totals.links,
+        "bytes": totals.bytes,
+        "changes": {
+            "added": list(changes.added),
+            "modified": list(changes.modified),
+            "removed": list(changes.removed),
+        },
+        "skipped": remark_documents(skipped),
+        "unreadable": remark_documents(unreadable),
+        "frames": {"total": 0, "fresh": 0, "stale": 0, "orphaned": 0, "unmanaged": 0, "unknown": 0},
+        "types": {},
+        "agents": [],
+        "largest": engine.trees.largest(LARGEST),
+        "service": dict(NO_SERVICE),
+    }

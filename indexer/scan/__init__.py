@@ -1,0 +1,1 @@
+"""From disk to tree: walking, ignoring, reading and hashing files."""

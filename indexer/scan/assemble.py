@@ -1,0 +1,49 @@
+"""From what a walk saw to a new tree that shares every folder that did not change."""
+
+from __future__ import annotations
+
+from indexer.core import paths
+from indexer.core.hashing import WorkspaceHash
+from indexer.core.tree import Entry, Folder, Tree
+from indexer.scan.walk import Observed
+
+
+def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder | None:
+    """The folder at `start` as it is now; None when it was lost and never known."""
+    built: dict[str, Folder | None] = {}
+    for path, seen in reversed(observed.folders.items()):
+        before = old.folder(path)
+        if seen.lost:
+            built[path] = before
+            continue
+        below = {name: built[paths.join(path, name)] for name in seen.folders}
+        if seen.entries is None:
+            assert before is not None, path
+            built[path] = _with_new_folders(old.algorithm, before, below)
+        else:
+            entries: dict[str, Entry] = dict(seen.entries)
+            entries.update((name, sub.as_entry()) for name, sub in below.items() if sub)
+            built[path] = _reuse(before, Folder.of(old.algorithm, entries))
+    return built[start]
+
+
+def _with_new_folders(
+    algorithm: WorkspaceHash, before: Folder, below: dict[str, Folder | None]
+) -> Folder:
+    changes: dict[str, Entry | None] = {}
+    for name, sub in below.items():
+        was = before.entries.get(name)
+        if sub is None:
+            changes[name] = None
+        elif was is None or was.folder is not sub:
+            changes[name] = sub.as_entry()
+    # A sub-folder that vanished between listing and entering is not among `below`.
+    for name, entry in before.entries.items():
+        if entry.folder is not None and name not in below:
+            changes[name] = None
+    return before.with_changes(algorithm, changes) if changes else before
+
+
+def _reuse(before: Folder | None, now: Folder) -> Folder:
+    """The old object when nothing differs, so that identity means "unchanged, stats included"."""
+    return before if before is not None and before.entries == now.entries else now

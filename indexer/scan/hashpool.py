@@ -1,0 +1,132 @@
+"""Hashing many files: inline while the page cache answers, on threads once the disk has to."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol
+
+from indexer.core.hashing import WorkspaceHash
+from indexer.errors import MerkleError
+from indexer.scan.reading import Reading, hash_file
+
+THREADS: Final = 4
+CHUNK: Final = 128
+# A file from the page cache takes about 10 microseconds. Longer, and with the CPU idle for most
+# of it, means waiting for the disk; threads on cached files would only fight over the interpreter.
+_SLOW_FILE: Final = 60e-6
+_BUSY: Final = 0.5
+
+
+Answer = Reading | OSError | MerkleError
+
+
+class Taker(Protocol):
+    """Who takes the answers."""
+
+    def take(self, name: str, answer: Answer) -> None:
+        """The file called `name` (text form) was hashed, or could not be."""
+        ...
+
+
+class Job(NamedTuple):
+    """One file to hash: where it is, what lstat said, and who takes the answer."""
+
+    folder: int
+    os_name: str
+    name: str
+    seen: os.stat_result
+    taker: Taker
+
+
+class HashPool:
+    """Takes files to hash while their folder is open, and answers each through its taker."""
+
+    def __init__(self, algorithm: WorkspaceHash, threads: int = THREADS) -> None:
+        self._algorithm = algorithm
+        self._threads = threads
+        self._executor: ThreadPoolExecutor | None = None
+        self._queued: list[Job] = []
+        self._open: list[int] = []
+        self._in_window = 0
+        self._wall = time.perf_counter()
+        self._cpu = time.thread_time()
+        self.hashed = 0
+
+    def __enter__(self) -> HashPool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self.flush()
+        finally:
+            self._close_folders()
+            if self._executor is not None:
+                self._executor.shutdown()
+
+    def submit(
+        self, folder: int, os_name: str, name: str, seen: os.stat_result, taker: Taker
+    ) -> None:
+        """Hash now, or queue for the threads."""
+        self.hashed += 1
+        if self._executor is None:
+            try:
+                answer: Answer = hash_file(self._algorithm, os_name, folder, seen)
+            except (OSError, MerkleError) as error:
+                answer = error
+            taker.take(name, answer)
+            self._in_window += 1
+            if self._in_window == CHUNK:
+                self._measure()
+        else:
+            self._queued.append(Job(folder, os_name, name, seen, taker))
+            if len(self._queued) >= CHUNK:
+                self.flush()
+
+    def release(self, folder: int) -> None:
+        """Close a folder's descriptor once its queued files are done."""
+        if self._queued:
+            self._open.append(folder)
+        else:
+            os.close(folder)
+
+    def flush(self) -> None:
+        """Answer everything that is queued."""
+        if self._executor is not None and self._queued:
+            queued, self._queued = self._queued, []
+            size = -(-len(queued) // self._threads)
+            slices = [queued[i : i + size] for i in range(0, len(queued), size)]
+            for part, answers in zip(
+                slices, self._executor.map(self._run_all, slices), strict=True
+            ):
+                for job, answer in zip(part, answers, strict=True):
+                    job.taker.take(job.name, answer)
+        self._close_folders()
+
+    def _run_all(self, jobs: list[Job]) -> list[Answer]:
+        return [self._run(job) for job in jobs]
+
+    def _run(self, job: Job) -> Answer:
+        try:
+            return hash_file(self._algorithm, job.os_name, job.folder, job.seen)
+        except (OSError, MerkleError) as error:
+            return error
+
+    def _measure(self) -> None:
+        wall, cpu = time.perf_counter(), time.thread_time()
+        spent = wall - self._wall
+        if spent > _SLOW_FILE * CHUNK and cpu - self._cpu < _BUSY * spent:
+            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="merkle-hash")
+        self._wall, self._cpu, self._in_window = wall, cpu, 0
+
+    def _close_folders(self) -> None:
+        while self._open:
+            os.close(self._open.pop())

@@ -1,0 +1,444 @@
+"""The one ignore matcher: git's rule files, `.merkleignore` and the built-in deny list.
+
+A rule is cut into segments, one per folder level, and a folder's `Scope` knows how far each
+rule with a slash has come. So every verdict is about one name in one folder, never about a
+path, and folders without rule files of their own share everything with their parent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from indexer.core.paths import bytes_to_text
+from indexer.scan.ignore_defaults import DEFAULT_RULES
+
+RULE_FILE_NAMES: Final = (b".gitignore", b".merkleignore")
+
+_NO_FILES: Final[Mapping[bytes, bytes]] = MappingProxyType({})
+_BUILT_IN: Final = "built-in"
+# What no rule can re-include.
+_FORCED_RULES: Final = b".git\n.merkle\n/merkle.lock"
+# Precedence of the sources; from the root's files on, each folder level adds two.
+_DEFAULT_LEVEL, _EXCLUDE_LEVEL, _ROOT_LEVEL, _FORCED_LEVEL = 0, 1, 2, 1 << 30
+
+_BACKSLASH, _SLASH, _STAR, _DASH, _COLON = b"\\/*-:"
+_QUESTION, _OPEN, _CLOSE, _SPACE = b"?[] "
+_ALL_BYTES: Final = frozenset(range(1, 256))
+
+_UPPER: Final = frozenset(range(0x41, 0x5B))
+_LOWER: Final = frozenset(range(0x61, 0x7B))
+_DIGIT: Final = frozenset(range(0x30, 0x3A))
+_GRAPH: Final = frozenset(range(0x21, 0x7F))
+_ALNUM: Final = _UPPER | _LOWER | _DIGIT
+# As git's own ASCII tables have them: vertical tab and form feed are no spaces there.
+_POSIX_CLASSES: Final[Mapping[bytes, frozenset[int]]] = {
+    b"alnum": _ALNUM,
+    b"alpha": _UPPER | _LOWER,
+    b"blank": frozenset(b" \t"),
+    b"cntrl": frozenset(range(0x20)) | {0x7F},
+    b"digit": _DIGIT,
+    b"graph": _GRAPH,
+    b"lower": _LOWER,
+    b"print": _GRAPH | {_SPACE},
+    b"punct": _GRAPH - _ALNUM,
+    b"space": frozenset(b" \t\n\r"),
+    b"upper": _UPPER,
+    b"xdigit": frozenset(b"0123456789abcdefABCDEF"),
+}
+
+
+class _Segment(NamedTuple):
+    """What one name must look like; at most one of `exact` and `suffix` is set."""
+
+    regex: bytes
+    exact: bytes | None = None
+    suffix: bytes | None = None  # of `*.ext`, `*.tar.gz`, `*_test.py`
+    first: int | None = None  # the only byte it can start with
+
+    def matches(self, name: bytes) -> bool:
+        if self.exact is not None:
+            return name == self.exact
+        return _union((self.regex,)).match(name) is not None
+
+
+# A way through folders to an entry; None stands for any number of folders.
+_Trail = tuple[_Segment | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of a rule file."""
+
+    pattern: str
+    source: str
+    line: int
+    negated: bool
+    dir_only: bool = field(repr=False)
+    rank: int = field(repr=False)  # the highest matching one decides
+    trails: tuple[_Trail, ...] = field(repr=False, compare=False)
+
+
+@lru_cache(maxsize=1024)
+def _union(sources: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """One regex for several; the number of its only group tells which one matched first."""
+    # The groups stand last so that the regex engine can reject by an alternative's first byte.
+    return re.compile(b"|".join(source + rb"\Z()" for source in sources), re.DOTALL)
+
+
+def _read_class(pattern: bytes, at: int) -> tuple[frozenset[int], int] | None:
+    """The bytes of the class that opens just before `at` and where it ends; None if malformed."""
+    negated = pattern[at : at + 1] in (b"!", b"^")
+    at += negated
+    first = at
+    members: set[int] = set()
+    previous = 0  # the start of a range, should a dash follow
+    while at < len(pattern):
+        byte = pattern[at]
+        if byte == _CLOSE and at > first:
+            return _ALL_BYTES - members if negated else frozenset(members), at + 1
+        if byte == _DASH and previous and pattern[at + 1 : at + 2] not in (b"", b"]"):
+            at += 2 if pattern[at + 1] == _BACKSLASH else 1
+            if at == len(pattern):
+                return None
+            members.update(range(previous, pattern[at] + 1))
+            previous = 0
+        elif byte == _OPEN and pattern[at + 1 : at + 2] == b":":
+            end = pattern.find(b"]", at + 2)
+            if end < 0:
+                return None
+            if end > at + 2 and pattern[end - 1] == _COLON:
+                posix = _POSIX_CLASSES.get(pattern[at + 2 : end - 1])
+                if posix is None:
+                    return None
+                members |= posix
+                previous = 0
+                at = end
+            else:
+                members.add(byte)
+                previous = byte
+        else:
+            if byte == _BACKSLASH:
+                at += 1
+                if at == len(pattern):
+                    return None
+                byte = pattern[at]
+            members.add(byte)
+            previous = byte
+        at += 1
+    return None
+
+
+def _byte_regex(token: int | frozenset[int]) -> bytes:
+    if isinstance(token, int):
+        return re.escape(bytes((token,)))
+    if token == _ALL_BYTES:
+        return b"."
+    starts = sorted(byte for byte in token if byte - 1 not in token)
+    ends = sorted(byte for byte in token if byte + 1 not in token)
+    runs = b"".join(rb"\x%02x-\x%02x" % run for run in zip(starts, ends, strict=True))
+    return b"[%b]" % runs if runs else b"(?!)"
+
+
+def _segment(tokens: list[int | frozenset[int]]) -> _Segment:
+    """Compile the tokens of one level: a byte, a set of bytes, or -1 for a star."""
+    literal = bytes(token for token in tokens if isinstance(token, int) and token >= 0)
+    if len(literal) == len(tokens):
+        return _Segment(re.escape(literal), exact=literal)
+    if len(literal) == len(tokens) - 1 and tokens[0] == -1 and b"." in literal:
+        return _Segment(b".*" + re.escape(literal), suffix=literal)
+    chunks = [b""]
+    for token in tokens:
+        if token == -1:
+            chunks.append(b"")
+        else:
+            chunks[-1] += _byte_regex(token)
+    first = tokens[0] if isinstance(tokens[0], int) and tokens[0] >= 0 else None
+    if len(chunks) == 1:
+        return _Segment(chunks[0], first=first)
+    # Chunks have a fixed length, so the leftmost place is as good as any: never look back.
+    middle = b"".join(b"(?>.*?%b)" % chunk for chunk in chunks[1:-1] if chunk)
+    return _Segment(chunks[0] + middle + b".*" + chunks[-1], first=first)
+
+
+_ANY: Final = _segment([-1])
+
+
+def _trail(pattern: bytes) -> _Trail | None:
+    """Cut a pattern at its slashes; None when it cannot match anything."""
+    trail: list[_Segment | None] = []
+    tokens: list[int | frozenset[int]] = []
+    at = start = 0
+    while at <= len(pattern):
+        byte = pattern[at] if at < len(pattern) else _SLASH
+        after = at + 1
+        escaped = byte == _BACKSLASH
+        if escaped:
+            if after == len(pattern):
+                return None
+            byte = pattern[after]
+            after += 1
+        if byte == _SLASH:
+            if at == start:
+                return None
+            if at - start > 1 and not pattern[start:at].strip(b"*"):
+                # A closing `**` stands for one level or more, and so does one before `\/`.
+                deep = [None, _ANY] if at == len(pattern) else [_ANY, None] if escaped else [None]
+                trail += deep[1:] if trail and trail[-1] is None and deep[0] is None else deep
+            else:
+                trail.append(_segment(tokens))
+            tokens = []
+            start = after
+        elif escaped:
+            tokens.append(byte)
+        elif byte == _STAR:
+            if tokens[-1:] != [-1]:
+                tokens.append(-1)
+        elif byte == _QUESTION:
+            tokens.append(_ALL_BYTES)
+        elif byte == _OPEN:
+            found = _read_class(pattern, after)
+            if found is None:
+                return None
+            members, after = found
+            tokens.append(members)
+        else:
+            tokens.append(byte)
+        at = after
+    return tuple(trail)
+
+
+_GLUED: Final = re.compile(rb"([^*?\[\\]*[^*?\[\\/])((?:\*\*+/)*)(\*\*+(?:\\/|\Z))?(.*)", re.DOTALL)
+
+
+def _unglue(pattern: bytes) -> tuple[bytes, ...]:
+    """Say in ordinary patterns what git makes of `**` right after a literal start.
+
+    git compares the literal start by itself and gives its glob matcher only the rest, which
+    then takes a `**` there for the start of a level: `foo**/bar` also matches `foobar`.
+    """
+    glued = _GLUED.fullmatch(pattern)
+    if glued is None:
+        return (pattern,)
+    head, deep, last, rest = glued.groups(b"")
+    if last:
+        return (head + b"*/**/" + rest,) if last.endswith(b"/") else (head + b"*", head + b"*/**")
+    return (head + rest, head + b"*/**/" + rest) if deep else (pattern,)
+
+
+def _rule(line: bytes, source: str, number: int, rank: int) -> Rule:
+    negated = line.startswith(b"!")
+    pattern = line[negated:]
+    dir_only = pattern.endswith(b"/")
+    pattern = pattern.removesuffix(b"/")
+    if b"/" in pattern:
+        choices = _unglue(pattern.removeprefix(b"/"))
+        trails = tuple(trail for trail in map(_trail, choices) if trail is not None)
+    else:
+        trail = _trail(pattern)
+        # Without a slash a rule holds at every level, and `**` is just a star.
+        trails = () if trail is None else ((None, trail[-1]),)
+    text = line.decode("utf-8", "backslashreplace")
+    return Rule(text, source, number, negated, dir_only, rank, trails)
+
+
+def _read_rules(content: bytes, source: str, level: int) -> Iterator[Rule]:
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if line.startswith(b"#"):
+            continue
+        # git holds a line as a C string, which ends at the first NUL.
+        line = line.removesuffix(b"\r").partition(b"\0")[0]
+        trimmed = line.rstrip(b" ")
+        if (len(trimmed) - len(trimmed.rstrip(b"\\"))) % 2:
+            trimmed = line[: len(trimmed) + 1]  # the backslash keeps the first space
+        if trimmed:
+            shown = 0 if source == _BUILT_IN else number
+            yield _rule(trimmed, source, shown, (level << 32) + number)
+
+
+def _read_files(path: bytes, rule_files: Mapping[bytes, bytes]) -> Iterator[Rule]:
+    for level, name in enumerate(RULE_FILE_NAMES, _ROOT_LEVEL + 2 * path.count(b"/")):
+        if content := rule_files.get(name):
+            source = bytes_to_text(path + name)
+            yield from _read_rules(content, source, level)
+
+
+_Finals = list[tuple[Rule, _Segment]]
+
+
+class _Globs(NamedTuple):
+    """Several globs as one regex."""
+
+    match: Callable[[bytes], re.Match[bytes] | None]
+    rules: tuple[Rule, ...]  # by group of the regex, highest rank first
+
+
+def _globs(finals: _Finals) -> tuple[_Globs, ...]:
+    if not finals:
+        return ()
+    finals = sorted(finals, key=lambda final: -final[0].rank)
+    regex = _union(tuple(segment.regex for _, segment in finals))
+    return (_Globs(regex.match, tuple(rule for rule, _ in finals)),)
+
+
+class _Table:
+    """Rules that judge by the name alone, arranged for lookup."""
+
+    __slots__ = ("_exact", "_floating", "_starting", "_suffix")
+
+    def __init__(self) -> None:
+        self._exact: dict[bytes, Rule] = {}
+        # By the last dot and what follows it: all that can end a name so.
+        self._suffix: dict[bytes, tuple[tuple[bytes, Rule], ...]] = {}
+        # By first byte, all globs that can match; for other first bytes, the floating ones.
+        self._starting: dict[int, tuple[_Globs, ...]] = {}
+        self._floating: tuple[_Globs, ...] = ()
+
+    def extended(self, finals: _Finals) -> _Table:
+        """This table and more rules; itself when there are none."""
+        if not finals:
+            return self
+        table = _Table()
+        table._exact, table._suffix = self._exact.copy(), self._suffix.copy()
+        starting: _Finals = []
+        floating: _Finals = []
+        for rule, segment in finals:
+            if segment.exact is not None:
+                known = table._exact.get(segment.exact)
+                if known is None or known.rank < rule.rank:
+                    table._exact[segment.exact] = rule
+            elif segment.suffix is not None:
+                key = segment.suffix[segment.suffix.rfind(b".") :]
+                table._suffix[key] = (*table._suffix.get(key, ()), (segment.suffix, rule))
+            else:
+                (floating if segment.first is None else starting).append((rule, segment))
+        here = _globs(floating)
+        table._floating = here + self._floating
+        table._starting = {first: here + globs for first, globs in self._starting.items()}
+        globs = _globs(starting)
+        for first in {segment.first for _, segment in starting if segment.first is not None}:
+            table._starting[first] = globs + table._starting.get(first, table._floating)
+        return table
+
+    def find(self, name: bytes) -> Rule | None:
+        """The highest rule that matches `name`."""
+        found = self._exact.get(name)
+        for suffix, rule in self._suffix.get(name[name.rfind(b".") :], ()):
+            if name.endswith(suffix) and (found is None or found.rank < rule.rank):
+                found = rule
+        for match, rules in self._starting.get(name[0], self._floating):
+            if found is None or found.rank < rules[0].rank:
+                hit = match(name)
+                if hit is not None:
+                    rule = rules[(hit.lastindex or 1) - 1]
+                    if found is None or found.rank < rule.rank:
+                        found = rule
+        return found
+
+
+_NO_RULES: Final = _Table()
+
+
+class _Live(NamedTuple):
+    """A rule under way: the segments of its trail that the next name may meet."""
+
+    rule: Rule
+    trail: _Trail
+    places: frozenset[int]
+
+    def enter(self, name: bytes) -> _Live | None:
+        """The rule as it stands inside the folder `name`; None when it has no say there."""
+        places = set()
+        for place in self.places:
+            if self.trail[place] is None:
+                places.add(place)
+                place += 1
+            segment = self.trail[place]
+            if segment is not None and place + 1 < len(self.trail) and segment.matches(name):
+                places.add(place + 1)
+        return _Live(self.rule, self.trail, frozenset(places)) if places else None
+
+    def final(self) -> _Segment | None:
+        """What an entry of this folder must look like to be matched."""
+        last = len(self.trail) - 1
+        if last in self.places or (last - 1 in self.places and self.trail[last - 1] is None):
+            return self.trail[last]
+        return None
+
+
+class Scope:
+    """The rules in force inside one folder."""
+
+    __slots__ = ("_dirs", "_files", "_here", "_live", "_path")
+
+    def __init__(self, path: bytes, files: _Table, dirs: _Table, live: tuple[_Live, ...]) -> None:
+        self._path = path  # empty, or ends with a slash
+        self._files = files
+        self._dirs = dirs
+        self._live = live
+        self._here = (files, dirs)
+        if live:
+            here = [(rule.rule, final) for rule in live if (final := rule.final()) is not None]
+            self._here = _extended(files, dirs, here)
+
+    def child(self, name: bytes, rule_files: Mapping[bytes, bytes] = _NO_FILES) -> Scope:
+        """The scope of the sub-folder `name`, given the contents of the rule files in it."""
+        live = self._live
+        if live:
+            live = tuple(inner for rule in live if (inner := rule.enter(name)) is not None)
+        path = self._path + name + b"/"
+        scope = Scope(path, self._files, self._dirs, live)
+        return scope._with_rules(_read_files(path, rule_files)) if rule_files else scope
+
+    def ignores(self, name: bytes, is_dir: bool) -> bool:
+        """Whether the entry `name` of this folder is ignored."""
+        rule = self._here[is_dir].find(name)
+        return rule is not None and not rule.negated
+
+    def why(self, name: bytes, is_dir: bool) -> Rule | None:
+        """The rule that decides on the entry `name`, which may re-include it; None if none does."""
+        return self._here[is_dir].find(name)
+
+    def _with_rules(self, rules: Iterable[Rule]) -> Scope:
+        """This scope and higher rules, taken in one step so that their globs become one regex."""
+        finals: _Finals = []
+        live = list(self._live)
+        for rule in rules:
+            for trail in rule.trails:
+                if len(trail) == 2 and trail[0] is None and trail[1] is not None:
+                    finals.append((rule, trail[1]))
+                else:
+                    live.append(_Live(rule, trail, frozenset((0,))))
+        return Scope(self._path, *_extended(self._files, self._dirs, finals), tuple(live))
+
+
+def _extended(files: _Table, dirs: _Table, finals: _Finals) -> tuple[_Table, _Table]:
+    unlimited = [(rule, segment) for rule, segment in finals if not rule.dir_only]
+    return files.extended(unlimited), dirs.extended(finals)
+
+
+@lru_cache(maxsize=1)
+def _default_rules() -> tuple[Rule, ...]:
+    return tuple(_read_rules(DEFAULT_RULES, _BUILT_IN, _DEFAULT_LEVEL))
+
+
+def root_scope(
+    rule_files: Mapping[bytes, bytes] = _NO_FILES,
+    *,
+    info_exclude: bytes = b"",
+    defaults: bool = True,
+) -> Scope:
+    """The scope of the workspace root, given the contents of its rule files."""
+    return Scope(b"", _NO_RULES, _NO_RULES, ())._with_rules(
+        chain(
+            _default_rules() if defaults else (),
+            _read_rules(info_exclude, ".git/info/exclude", _EXCLUDE_LEVEL),
+            _read_files(b"", rule_files),
+            _read_rules(_FORCED_RULES, _BUILT_IN, _FORCED_LEVEL),
+        )
+    )

@@ -1,0 +1,78 @@
+"""What was known of each folder before a walk: from a tree in memory or from the stat cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from indexer.core import filestat, listing
+from indexer.core.kinds import Kind
+from indexer.core.listing import Listing
+from indexer.core.tree import Entry, Tree
+
+
+class Previous(Protocol):
+    """What a walk compares with."""
+
+    def stats_of(self, path: str) -> bytes | None:
+        """The `stats` string of a folder's listing, None for a folder not known."""
+        ...
+
+    def entries_of(self, path: str) -> Mapping[str, Entry]:
+        """A folder's files and links; sub-folders may be missing."""
+        ...
+
+
+class NothingBefore:
+    """A workspace never scanned, or one whose stats are not to be trusted."""
+
+    def stats_of(self, path: str) -> bytes | None:
+        """Nothing is known."""
+        return None
+
+    def entries_of(self, path: str) -> Mapping[str, Entry]:
+        """Nothing is known."""
+        return {}
+
+
+class TreeBefore:
+    """A tree in memory."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def stats_of(self, path: str) -> bytes | None:
+        """Encoded from the folder in memory."""
+        folder = self._tree.folder(path)
+        return None if folder is None else listing.encode(folder).stats
+
+    def entries_of(self, path: str) -> Mapping[str, Entry]:
+        """The folder's own entries."""
+        folder = self._tree.folder(path)
+        return {} if folder is None else folder.entries
+
+
+class ListingsBefore:
+    """The stat cache as the store keeps it, decoded only where a folder differs."""
+
+    def __init__(self, listings: Mapping[str, Listing], id_size: int) -> None:
+        self._listings = listings
+        self._id_size = id_size
+
+    def stats_of(self, path: str) -> bytes | None:
+        """As stored."""
+        found = self._listings.get(path)
+        return None if found is None else found.stats
+
+    def entries_of(self, path: str) -> Mapping[str, Entry]:
+        """Decoded files and links."""
+        found = self._listings.get(path)
+        if found is None:
+            return {}
+        return {
+            listed.name: Entry(
+                listed.kind, listed.content_id, filestat.size_of(listed.stat), listed.stat
+            )
+            for listed in listing.decode(found, self._id_size)
+            if listed.kind is not Kind.DIRECTORY
+        }

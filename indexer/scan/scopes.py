@@ -1,0 +1,106 @@
+"""The ignore rules in force in each folder, kept for judging single paths."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from indexer.core import paths
+from indexer.scan.ignore import RULE_FILE_NAMES, Rule, Scope, root_scope
+from indexer.scan.reading import OPEN_FOLDER, read_bytes
+
+RULE_FILES: Final = {os.fsdecode(name): name for name in RULE_FILE_NAMES}
+INFO_EXCLUDE: Final = ".git/info/exclude"
+
+# A rule file larger than this is not a rule file; git has no limit, but no real one comes near.
+_RULE_FILE_LIMIT: Final = 1 << 20
+
+
+class Scopes:
+    """Scopes by folder, filled by walks and on demand, forgotten when a rule file changes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, Scope] = {}
+
+    def enter_root(self, descriptor: int, names: Iterable[str]) -> Scope:
+        """The root's scope, with the rule files its listing shows."""
+        scope = root_scope(
+            _rule_files(descriptor, names), info_exclude=self._info_exclude(descriptor)
+        )
+        self._known = {paths.ROOT: scope}
+        return scope
+
+    def enter(
+        self, parent: Scope, path: str, raw_name: bytes, descriptor: int, names: Iterable[str]
+    ) -> Scope:
+        """The scope of a folder below `parent`, with the rule files its listing shows."""
+        scope = parent.child(raw_name, _rule_files(descriptor, names))
+        self._known[path] = scope
+        return scope
+
+    def of(self, folder: str) -> Scope:
+        """The scope of a folder, read from disk when it is not known yet."""
+        scope = self._known.get(folder)
+        if scope is None:
+            scope = self._known[folder] = self._load(folder)
+        return scope
+
+    def judge(self, path: str, is_folder: bool) -> Rule | None:
+        """The rule that ignores a path, itself or by a folder around it; None when it is kept."""
+        parts = path.split("/")
+        folder = paths.ROOT
+        for depth, name in enumerate(parts):
+            raw = paths.text_to_bytes(name)
+            last = depth == len(parts) - 1
+            as_folder = is_folder or not last
+            scope = self.of(folder)
+            if scope.ignores(raw, as_folder):
+                return scope.why(raw, as_folder)
+            folder = paths.join(folder, name)
+        return None
+
+    def ignores(self, path: str, is_folder: bool) -> bool:
+        """Whether a path is left out of the tree."""
+        return bool(path) and self.judge(path, is_folder) is not None
+
+    def forget(self, folder: str) -> None:
+        """Drop what is known of a folder and everything below it."""
+        self._known = {
+            path: scope for path, scope in self._known.items() if not paths.is_within(path, folder)
+        }
+
+    def _load(self, folder: str) -> Scope:
+        with contextlib.ExitStack() as stack:
+            try:
+                descriptor = os.open(self._root / paths.text_to_os(folder), OPEN_FOLDER)
+            except OSError:
+                descriptor = -1
+            else:
+                stack.callback(os.close, descriptor)
+            if not folder:
+                files = _rule_files(descriptor, RULE_FILES)
+                return root_scope(files, info_exclude=self._info_exclude(descriptor))
+            parent, name = paths.split(folder)
+            files = _rule_files(descriptor, RULE_FILES)
+            return self.of(parent).child(paths.text_to_bytes(name), files)
+
+    def _info_exclude(self, descriptor: int) -> bytes:
+        if descriptor < 0:
+            return b""
+        return read_bytes(INFO_EXCLUDE, descriptor, _RULE_FILE_LIMIT) or b""
+
+
+def _rule_files(descriptor: int, names: Iterable[str]) -> dict[bytes, bytes]:
+    if descriptor < 0:
+        return {}
+    found = {}
+    for name, key in RULE_FILES.items():
+        if name in names:
+            content = read_bytes(name, descriptor, _RULE_FILE_LIMIT)
+            if content is not None:
+                found[key] = content
+    return found

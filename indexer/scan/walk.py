@@ -1,0 +1,298 @@
+"""The walk: every folder listed, every entry judged and stat'ed, only doubtful files read."""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from indexer.core import filestat, paths
+from indexer.core.hashing import WorkspaceHash
+from indexer.core.kinds import Kind
+from indexer.core.listing import stat_line
+from indexer.core.tree import Entry
+from indexer.scan.hashpool import Answer, HashPool
+from indexer.scan.ignore import Scope
+from indexer.scan.previous import Previous
+from indexer.scan.reading import OPEN_FOLDER
+from indexer.scan.scopes import Scopes
+
+MAX_DEPTH: Final = 400
+"""Folders nested deeper are listed as skipped: each level keeps a descriptor open."""
+
+
+class Remark(NamedTuple):
+    """A path the tree leaves out or could not read, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class SeenFolder:
+    """What a walk found in one folder; `entries` is None when it is as it was before."""
+
+    path: str
+    seen_ns: int
+    unreadable: list[Remark]
+    before: Previous
+    entries: dict[str, Entry] | None = None
+    folders: list[str] = field(default_factory=list)
+    lost: bool = False
+    """The folder itself could not be read: what was known of it stays."""
+
+    def take(self, name: str, answer: Answer) -> None:
+        """Store a hashed file, or what was known of it when it could not be read."""
+        assert self.entries is not None
+        if isinstance(answer, tuple):
+            content_id, seen = answer
+            racy = filestat.is_racy(seen, self.seen_ns)
+            stat = filestat.unvouched(seen.st_size) if racy else filestat.pack(seen)
+            self.entries[name] = Entry(Kind.FILE, content_id, seen.st_size, stat)
+        elif not isinstance(answer, FileNotFoundError):
+            self.keep_old(name, answer)
+
+    def keep_old(self, name: str, problem: Exception) -> None:
+        """Remark on an unreadable file; its last known id stays in the tree."""
+        assert self.entries is not None
+        self.unreadable.append(Remark(paths.join(self.path, name), reason_of(problem)))
+        old = self.before.entries_of(self.path).get(name)
+        if old is not None and old.kind is not Kind.DIRECTORY:
+            self.entries[name] = old._replace(stat=filestat.unvouched(old.size))
+
+
+@dataclass(slots=True)
+class Observed:
+    """The outcome of a walk: folders in the order they were entered, parents first."""
+
+    folders: dict[str, SeenFolder] = field(default_factory=dict)
+    skipped: list[Remark] = field(default_factory=list)
+    unreadable: list[Remark] = field(default_factory=list)
+    hashed: int = 0
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether every folder is, by its stats, exactly as it was."""
+        return all(folder.entries is None and not folder.lost for folder in self.folders.values())
+
+
+def reason_of(problem: Exception) -> str:
+    """Why something could not be read, without the path in it."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror.lower()
+    return str(problem)
+
+
+@dataclass(slots=True)
+class Walker:
+    """Walks a workspace or one folder of it."""
+
+    root: Path
+    algorithm: WorkspaceHash
+    scopes: Scopes
+    before: Previous
+    seen_ns: int
+    trust: bool = True
+    """Whether an equal stat vouches for equal content; False reads every file."""
+    on_folder: Callable[[str], None] | None = None
+    """Called before a folder is listed, so that a watch is in place before the look."""
+    progress: Callable[[int], None] | None = None
+    """Called with the number of entries of each folder."""
+
+    def walk(self, start: str = paths.ROOT) -> Observed:
+        """Look at a folder and everything below; raises OSError when it cannot be opened."""
+        observed = Observed()
+        if self.on_folder is not None:
+            self.on_folder(start)
+        descriptor = open_folder(self.root, start)
+        with HashPool(self.algorithm) as pool:
+            stack: list[tuple[int, str, Scope | None, list[str]]] = []
+            seen, scope = self._look(observed, pool, descriptor, start, None)
+            stack.append((descriptor, start, scope, list(reversed(seen.folders))))
+            try:
+                while stack:
+                    descriptor, _, _, folders = stack[-1]
+                    if not folders:
+                        stack.pop()
+                        pool.release(descriptor)
+                        continue
+                    name = folders.pop()
+                    self._descend(observed, pool, stack, name)
+            finally:
+                for descriptor, *_ in stack:
+                    os.close(descriptor)
+            pool.flush()
+            observed.hashed = pool.hashed
+        return observed
+
+    def _descend(
+        self,
+        observed: Observed,
+        pool: HashPool,
+        stack: list[tuple[int, str, Scope | None, list[str]]],
+        name: str,
+    ) -> None:
+        parent, parent_path, parent_scope, _ = stack[-1]
+        path = paths.join(parent_path, name)
+        if len(stack) > MAX_DEPTH:
+            observed.skipped.append(Remark(path, f"nested deeper than {MAX_DEPTH} folders"))
+            observed.folders[parent_path].folders.remove(name)
+            return
+        if self.on_folder is not None:
+            self.on_folder(path)
+        try:
+            descriptor = os.open(paths.text_to_os(name), OPEN_FOLDER, dir_fd=parent)
+        except (FileNotFoundError, NotADirectoryError):
+            # Gone or swapped since its parent was listed: the next look sees what is there.
+            observed.folders[parent_path].folders.remove(name)
+            return
+        except OSError as problem:
+            self._lose(observed, path, problem)
+            return
+        try:
+            seen, scope = self._look(observed, pool, descriptor, path, parent_scope)
+        except OSError as problem:
+            os.close(descriptor)
+            self._lose(observed, path, problem)
+            return
+        stack.append((descriptor, path, scope, list(reversed(seen.folders))))
+
+    def _lose(self, observed: Observed, path: str, problem: OSError) -> None:
+        observed.unreadable.append(Remark(path, reason_of(problem)))
+        observed.folders[path] = SeenFolder(
+            path, self.seen_ns, observed.unreadable, self.before, lost=True
+        )
+
+    def _look(
+        self,
+        observed: Observed,
+        pool: HashPool,
+        descriptor: int,
+        path: str,
+        parent_scope: Scope | None,
+    ) -> tuple[SeenFolder, Scope]:
+        """List one open folder, judge its entries, and hash the files nothing vouches for."""
+        seen = SeenFolder(path, self.seen_ns, observed.unreadable, self.before)
+        with os.scandir(descriptor) as listing:
+            listed = list(listing)
+            scope = self._scope(path, parent_scope, descriptor, [entry.name for entry in listed])
+            files = _judge(listed, scope, seen, observed.skipped)
+        observed.folders[path] = seen
+        if self.progress is not None:
+            self.progress(len(files) + len(seen.folders))
+        stats = self.before.stats_of(path) if self.trust else None
+        if stats is not None and _stats_of(files, seen.folders) == stats:
+            return seen, scope
+        self._read(seen, files, pool, descriptor)
+        return seen, scope
+
+    def _scope(self, path: str, parent: Scope | None, descriptor: int, names: list[str]) -> Scope:
+        if not path:
+            return self.scopes.enter_root(descriptor, names)
+        above, name = paths.split(path)
+        parent = parent or self.scopes.of(above)
+        return self.scopes.enter(parent, path, paths.text_to_bytes(name), descriptor, names)
+
+    def _read(
+        self, seen: SeenFolder, files: list[_SeenFile], pool: HashPool, descriptor: int
+    ) -> None:
+        entries = seen.entries = {}
+        old = self.before.entries_of(seen.path) if self.trust else {}
+        for name, os_name, _, stat, kind in files:
+            known = old.get(name)
+            if known is not None and known.kind is kind and known.stat == filestat.pack(stat):
+                entries[name] = known
+            elif kind is Kind.FILE:
+                pool.submit(descriptor, os_name, name, stat, seen)
+            else:
+                self._read_link(seen, name, os_name, stat, descriptor)
+
+    def _read_link(
+        self, seen: SeenFolder, name: str, os_name: str, stat: os.stat_result, descriptor: int
+    ) -> None:
+        assert seen.entries is not None
+        try:
+            target = os.fsencode(os.readlink(os_name, dir_fd=descriptor))
+        except FileNotFoundError:
+            return
+        except OSError as problem:
+            seen.keep_old(name, problem)
+            return
+        racy = filestat.is_racy(stat, self.seen_ns)
+        packed = filestat.unvouched(stat.st_size) if racy else filestat.pack(stat)
+        content_id = self.algorithm.of_link(target)
+        seen.entries[name] = Entry(Kind.LINK, content_id, stat.st_size, packed)
+
+
+# Name in text form, as the system gives it, and in bytes; what lstat said; file or link.
+_SeenFile = tuple[str, str, bytes, os.stat_result, Kind]
+
+
+def _judge(
+    listed: list[os.DirEntry[str]], scope: Scope, seen: SeenFolder, skipped: list[Remark]
+) -> list[_SeenFile]:
+    """Sort a listing into files and links, folders (into `seen`), and what is skipped."""
+    files: list[_SeenFile] = []
+    ignores, to_text = scope.ignores, paths.name_to_text
+    for entry in listed:
+        os_name = entry.name
+        raw = os_name.encode("utf-8", "surrogateescape")
+        if entry.is_dir(follow_symlinks=False):
+            if not ignores(raw, True):
+                seen.folders.append(to_text(os_name))
+            continue
+        if ignores(raw, False):
+            continue
+        try:
+            stat = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        mode = stat.st_mode
+        if modes.S_ISREG(mode):
+            files.append((to_text(os_name), os_name, raw, stat, Kind.FILE))
+        elif modes.S_ISLNK(mode):
+            files.append((to_text(os_name), os_name, raw, stat, Kind.LINK))
+        else:
+            skipped.append(Remark(paths.join(seen.path, to_text(os_name)), special_kind(mode)))
+    if len(seen.folders) > 1:
+        seen.folders.sort(key=paths.sort_key)
+    return files
+
+
+def special_kind(mode: int) -> str:
+    """The word for a file that is neither regular, folder nor link."""
+    if modes.S_ISFIFO(mode):
+        return "fifo"
+    if modes.S_ISSOCK(mode):
+        return "socket"
+    if modes.S_ISDIR(mode):
+        return "folder"
+    return "device"
+
+
+def _stats_of(files: list[_SeenFile], folders: list[str]) -> bytes:
+    lines = []
+    for _, _, raw, stat, kind in files:
+        lines.append((raw, stat_line(kind, filestat.pack(stat), raw)))
+    for name in folders:
+        raw = paths.text_to_bytes(name)
+        lines.append((raw, stat_line(Kind.DIRECTORY, filestat.NO_STAT, raw)))
+    lines.sort()
+    return b"".join([line for _, line in lines])
+
+
+def open_folder(root: Path, path: str) -> int:
+    """A descriptor of a folder of the workspace, reached without following any link inside it."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not path:
+        return descriptor
+    for name in path.split("/"):
+        try:
+            below = os.open(paths.text_to_os(name), OPEN_FOLDER, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = below
+    return descriptor

@@ -1,0 +1,143 @@
+"""Opening the DuckDB file: settings, migrations, and its errors in our words."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from indexer.errors import CorruptError, MerkleError, UncheckedError
+from indexer.store.layout import NewerFormatError
+from indexer.store.migrations import MIGRATIONS
+
+Row = tuple[Any, ...]
+
+
+class DatabaseError(UncheckedError):
+    """DuckDB refused an operation; nothing of it was stored."""
+
+    code = "database"
+
+
+class DamagedError(CorruptError):
+    """The database file cannot be read."""
+
+    code = "damaged"
+
+
+@contextlib.contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn any DuckDB error into one of ours."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise _translate(error, doing) from error
+
+
+def _translate(error: duckdb.Error, doing: str) -> MerkleError:
+    text = " ".join(str(error).split())[:400]
+    damaged = isinstance(error, duckdb.FatalException | duckdb.SerializationException) or any(
+        word in text.lower()
+        for word in ("corrupt", "checksum", "not a valid duckdb", "invalidated")
+    )
+    if damaged:
+        return DamagedError(f"{doing}: {text}", hint="run `merkle doctor` for what to do")
+    return DatabaseError(f"{doing}: {text}", hint="run `merkle doctor` if this happens again")
+
+
+class Database:
+    """One open database: the writer's connection and cursors for readers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = _connect(path)
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file; what was committed is in it or its WAL."""
+        with contextlib.suppress(duckdb.Error):
+            self._connection.close()
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own for one reader."""
+        with translated("cannot open a cursor"):
+            return self._connection.cursor()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """All of the statements inside, or none."""
+        with translated("cannot write to the index"):
+            self._connection.begin()
+            try:
+                yield self._connection
+            except BaseException:
+                with contextlib.suppress(duckdb.Error):
+                    self._connection.rollback()
+                raise
+            self._connection.commit()
+
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """All rows of a query, on a cursor of its own."""
+        with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+            return cursor.execute(statement, list(parameters)).fetchall()
+
+    def checkpoint(self) -> None:
+        """Fold the WAL into the file."""
+        with translated("cannot checkpoint the index"):
+            self._connection.execute("CHECKPOINT")
+
+    def _migrate(self) -> None:
+        with translated("cannot read the index"):
+            known = self._connection.execute(
+                "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta'"
+            ).fetchone()
+            version = 0
+            if known and known[0]:
+                row = self._connection.execute(
+                    "SELECT value FROM meta WHERE key = 'schema'"
+                ).fetchone()
+                version = int(row[0]) if row else 0
+        if version > len(MIGRATIONS):
+            raise NewerFormatError(
+                f"the index has schema {version}; this release reads up to {len(MIGRATIONS)}",
+                hint="upgrade merkle; the index was left untouched",
+            )
+        if version == len(MIGRATIONS):
+            return
+        with self.transaction() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS meta (key VARCHAR, value VARCHAR)")
+            for step in MIGRATIONS[version:]:
+                connection.execute(step)
+            put_meta(connection, "schema", str(len(MIGRATIONS)))
+        self.checkpoint()
+
+
+def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
+    """Set one value of the meta table."""
+    connection.execute("DELETE FROM meta WHERE key = ?", [key])
+    connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
+
+
+def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+    with translated("cannot open the index"):
+        return duckdb.connect(
+            str(path),
+            config={
+                # A query must not reach other files, and must not be able to allow itself to.
+                "enable_external_access": "false",
+                "lock_configuration": "true",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                # Deterministic and light: an index of 100,000 nodes needs neither many threads
+                # nor much memory.
+                "threads": "2",
+                "memory_limit": "512MB",
+            },
+        )

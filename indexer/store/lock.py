@@ -1,0 +1,100 @@
+"""The owner's lock: at most one process has the database open at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import random
+import time
+from pathlib import Path
+from types import TracebackType
+
+from indexer.errors import LockedError, UncheckedError
+
+
+class OwnerLock:
+    """An flock on `.merkle/lock`, taken before the database is opened."""
+
+    def __init__(self, path: Path, role: str) -> None:
+        self._path = path
+        self._role = role
+        self._descriptor: int | None = None
+
+    def acquire(self, wait: float) -> None:
+        """Take the lock, trying again for up to `wait` seconds; then name the holder."""
+        deadline = time.monotonic() + wait
+        pause = 0.005
+        while not self._try():
+            if time.monotonic() >= deadline:
+                raise locked_by(holder(self._path))
+            # Jitter, so that ten waiting commands do not knock in step.
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 1.5, 0.1)
+
+    def _try(self) -> bool:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise UncheckedError(
+                f"cannot open {self._path}: {error.strerror or error}",
+                hint="merkle needs to write in .merkle to work with the index",
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        note = json.dumps({"pid": os.getpid(), "role": self._role})
+        os.pwrite(descriptor, note.encode(), 0)
+        self._descriptor = descriptor
+        return True
+
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the lock file that is held."""
+        assert self._descriptor is not None
+        stat = os.fstat(self._descriptor)
+        return stat.st_dev, stat.st_ino
+
+    def release(self) -> None:
+        """Let go; harmless when not held."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> OwnerLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def holder(path: Path) -> tuple[int, str] | None:
+    """Pid and role of whoever wrote its name into the lock file last."""
+    try:
+        note = json.loads(path.read_text(encoding="utf-8"))
+        return int(note["pid"]), str(note["role"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def locked_by(who: tuple[int, str] | None) -> LockedError:
+    """The error for a lock that somebody else holds."""
+    if who is None:
+        return LockedError(
+            "another process is using this index", hint="try again when it has finished"
+        )
+    pid, role = who
+    return LockedError(
+        f"the index is in use by process {pid} ({role})",
+        hint=f"wait for it, or stop it with `kill {pid}`",
+    )

@@ -1,0 +1,82 @@
+"""Read-only SQL for people and scripts: one SELECT, bounded in rows and time."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import threading
+import uuid
+from typing import Any
+
+import duckdb
+
+from indexer.errors import UsageError
+from indexer.store.database import Database
+
+
+class QueryError(UsageError):
+    """The query was refused or failed; nothing was changed."""
+
+    code = "bad_query"
+
+
+def run_query(
+    database: Database, query: str, limit: int, timeout: float
+) -> tuple[list[str], list[list[Any]], bool]:
+    """Columns, at most `limit` rows in JSON values, and whether there were more."""
+    with contextlib.closing(database.cursor()) as cursor:
+        _refuse_all_but_one_select(cursor, query)
+        timer = threading.Timer(timeout, cursor.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            cursor.execute(query)
+            columns = [column[0] for column in cursor.description or []]
+            rows = cursor.fetchmany(limit + 1)
+        except duckdb.InterruptException as error:
+            raise QueryError(
+                f"the query took longer than {timeout:g} s", hint="ask for less, or raise --timeout"
+            ) from error
+        except duckdb.Error as error:
+            raise QueryError(
+                str(error).strip(), hint="the views are nodes, changes and roots"
+            ) from error
+        finally:
+            timer.cancel()
+            with contextlib.suppress(duckdb.Error):
+                cursor.execute("ROLLBACK")
+    return columns, [[_json(value) for value in row] for row in rows[:limit]], len(rows) > limit
+
+
+def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) -> None:
+    if "\x00" in query:
+        raise QueryError("the query contains a NUL character")
+    try:
+        statements = cursor.extract_statements(query)
+    except duckdb.Error as error:
+        raise QueryError(str(error).strip()) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise QueryError(
+            "only a single SELECT is allowed", hint="the views are nodes, changes and roots"
+        )
+
+
+def _json(value: object) -> Any:
+    """A DuckDB value as JSON has it."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _json(item) for key, item in value.items()}
+    return str(value)

@@ -1,0 +1,354 @@
+"""The tree in the database: what changed in every batch, the roots, and the stat cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import duckdb
+
+from indexer.core import filestat, listing, paths
+from indexer.core.changes import Change
+from indexer.core.hashing import WorkspaceHash
+from indexer.core.ids import ContentId, NodeId
+from indexer.core.kinds import Kind
+from indexer.core.listing import Listing
+from indexer.core.tree import Entry, Folder, Totals, Tree
+from indexer.errors import CorruptError
+from indexer.store.database import Database, Row, put_meta
+
+_GONE = 0
+
+
+class Root(NamedTuple):
+    """One recorded state of the workspace."""
+
+    seq: int
+    root: NodeId
+    content_id: ContentId
+    at_ns: int
+    cause: str
+    totals: Totals
+    added: int
+    modified: int
+    removed: int
+    renamed: int
+
+
+class Remarks(NamedTuple):
+    """What the last scan left out or could not read: (path, reason) pairs."""
+
+    skipped: tuple[tuple[str, str], ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+
+
+class Listings(NamedTuple):
+    """An update of the stat cache: folders whose listing changed (None: gone)."""
+
+    changed: Mapping[str, Listing | None] = MappingProxyType({})
+    everything: bool = False
+    """Whether these are all there are, and whatever else is stored goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step from a recorded tree to the next, to be stored whole or not at all."""
+
+    tree: Tree
+    changes: Sequence[Change]
+    cause: str
+    at_ns: int
+    added: int
+    modified: int
+    removed: int
+    renamed: int
+    remarks: Remarks | None = None
+    """None leaves the remarks of the last full scan in place."""
+    listings: Listings | None = None
+    """None leaves the stat cache behind, to be refreshed later."""
+
+
+class TreeStore:
+    """Reads and writes trees of one workspace."""
+
+    def __init__(self, database: Database, algorithm: WorkspaceHash) -> None:
+        self._database = database
+        self._algorithm = algorithm
+
+    # -- reading
+
+    def head(self) -> Root | None:
+        """The newest root, None before the first scan."""
+        rows = self._database.rows("SELECT * FROM root_log ORDER BY seq DESC LIMIT 1")
+        return _root(rows[0]) if rows else None
+
+    def roots(self, limit: int) -> list[Root]:
+        """Recorded roots, newest first."""
+        rows = self._database.rows("SELECT * FROM root_log ORDER BY seq DESC LIMIT ?", [limit])
+        return [_root(row) for row in rows]
+
+    def root_at(self, seq: int) -> Root | None:
+        """The root recorded as number `seq`."""
+        rows = self._database.rows("SELECT * FROM root_log WHERE seq = ?", [seq])
+        return _root(rows[0]) if rows else None
+
+    def roots_by_prefix(self, prefix: str) -> list[Root]:
+        """Recorded roots whose id begins so, newest first, each id once."""
+        rows = self._database.rows(
+            "SELECT * FROM root_log WHERE starts_with(lower(hex(root)), ?)"
+            " QUALIFY row_number() OVER (PARTITION BY root ORDER BY seq DESC) = 1"
+            " ORDER BY seq DESC",
+            [prefix],
+        )
+        return [_root(row) for row in rows]
+
+    def nodes_by_prefix(self, prefix: str, limit: int = 10) -> list[tuple[str, NodeId, bool]]:
+        """Paths that have or had a NodeID beginning so, with whether it is the present one."""
+        rows = self._database.rows(
+            "WITH hit AS (SELECT path, node_id, max(seq) AS seq FROM node_log"
+            "  WHERE starts_with(lower(hex(node_id)), ?) GROUP BY path, node_id),"
+            " now AS (SELECT path, max(seq) AS seq FROM node_log"
+            "  WHERE path IN (SELECT path FROM hit) GROUP BY path)"
+            " SELECT hit.path, hit.node_id, hit.seq = now.seq"
+            " FROM hit JOIN now USING (path) ORDER BY 3 DESC, hit.seq DESC, 1 LIMIT ?",
+            [prefix, limit],
+        )
+        return [(path, NodeId(node_id), bool(current)) for path, node_id, current in rows]
+
+    def listings(self) -> dict[str, Listing] | None:
+        """The stat cache, or None when it lags behind the newest root."""
+        head = self.head()
+        listed = self._database.rows("SELECT value FROM meta WHERE key = 'listed_seq'")
+        if head is None or not listed or int(listed[0][0]) != head.seq:
+            return None
+        rows = self._database.rows("SELECT path, stats, ids FROM listings")
+        return {path: Listing(stats, ids) for path, stats, ids in rows}
+
+    def tree(self, listings: Mapping[str, Listing] | None = None) -> Tree:
+        """The present tree, from the stat cache where it is complete, else from the log."""
+        if listings is None:
+            listings = self.listings()
+        if listings is not None:
+            return _tree_from_listings(self._algorithm, listings)
+        head = self.head()
+        if head is None:
+            return Tree.empty(self._algorithm)
+        rows = self._database.rows("SELECT path, stats, ids FROM listings")
+        vouched = _vouched({row[0]: Listing(row[1], row[2]) for row in rows}, self._algorithm.size)
+        return self.tree_at(head.seq, vouched)
+
+    def tree_at(self, seq: int, vouched: Mapping[tuple[str, bytes], bytes] | None = None) -> Tree:
+        """The tree as recorded at `seq`."""
+        rows = self._database.rows(
+            "SELECT path, kind, content_id, size FROM node_log WHERE seq <= ?"
+            " QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1",
+            [seq],
+        )
+        return _tree_from_rows(self._algorithm, rows, vouched or {})
+
+    def changes_between(self, old_seq: int, new_seq: int) -> list[Change]:
+        """What differs between two recorded roots; cost grows with what changed between them."""
+        low, high = sorted((old_seq, new_seq))
+        rows = self._database.rows(
+            "WITH touched AS (SELECT DISTINCT path FROM node_log WHERE seq > $1 AND seq <= $2),"
+            " seen AS (SELECT * FROM node_log SEMI JOIN touched USING (path) WHERE seq <= $2)"
+            " SELECT path,"
+            "  arg_max(kind, seq) FILTER (seq <= $1), arg_max(content_id, seq) FILTER (seq <= $1),"
+            "  arg_max(size, seq) FILTER (seq <= $1),"
+            "  arg_max(kind, seq), arg_max(content_id, seq), arg_max(size, seq)"
+            " FROM seen GROUP BY path ORDER BY path",
+            [low, high],
+        )
+        found = []
+        for path, *sides in rows:
+            old, new = _side(*sides[:3]), _side(*sides[3:])
+            if old_seq > new_seq:
+                old, new = new, old
+            if (old and old[:2]) != (new and new[:2]):
+                found.append(Change(path, old, new))
+        return found
+
+    def recorded_ids(self, seq: int) -> dict[str, tuple[bytes, bytes]]:
+        """Content id and NodeID of every path present at `seq`, as they were written."""
+        rows = self._database.rows(
+            "SELECT path, kind, content_id, node_id FROM node_log WHERE seq <= ?"
+            " QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1",
+            [seq],
+        )
+        return {path: (content, node) for path, kind, content, node in rows if kind != _GONE}
+
+    def log_problems(self) -> list[tuple[int, str]]:
+        """Recorded roots that are missing, doubled, or do not match the root's own log row."""
+        rows = self._database.rows(
+            "SELECT coalesce(r.seq, n.seq), r.seq IS NULL, n.seq IS NULL, r.root <> n.node_id"
+            " FROM root_log r FULL JOIN (SELECT * FROM node_log WHERE path = '') n"
+            "  ON r.seq = n.seq"
+            " WHERE r.seq IS NULL OR n.seq IS NULL OR r.root <> n.node_id ORDER BY 1"
+        )
+        problems = [(seq, "is not matched by the log of nodes") for seq, *_ in rows]
+        gaps = self._database.rows("SELECT max(seq), count(*), count(DISTINCT seq) FROM root_log")
+        newest, total, distinct = gaps[0]
+        if total and not newest == total == distinct:
+            problems.append((newest, f"{total} roots recorded, numbered up to {newest}"))
+        return problems
+
+    def largest(self, limit: int) -> list[str]:
+        """The paths of the largest files, largest first."""
+        rows = self._database.rows(
+            "SELECT path FROM (SELECT path, kind, size FROM node_log"
+            "  QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1)"
+            " WHERE kind = 1 ORDER BY size DESC, path LIMIT ?",
+            [limit],
+        )
+        return [path for (path,) in rows]
+
+    def remarks(self) -> Remarks:
+        """What the last full scan left out or could not read."""
+        rows = self._database.rows("SELECT path, reason, kind FROM remarks ORDER BY kind, path")
+        return Remarks(
+            tuple((path, reason) for path, reason, kind in rows if kind == "skipped"),
+            tuple((path, reason) for path, reason, kind in rows if kind == "unreadable"),
+        )
+
+    # -- writing
+
+    def record(self, batch: Batch) -> Root:
+        """Store a batch in one transaction and return the new root."""
+        head = self.head()
+        seq = head.seq + 1 if head else 1
+        tree, totals = batch.tree, batch.tree.root.totals
+        root = Root(
+            seq, tree.root_id, tree.root.content_id, batch.at_ns, batch.cause, totals,
+            batch.added, batch.modified, batch.removed, batch.renamed,
+        )  # fmt: skip
+        with self._database.transaction() as connection:
+            _append(connection, "node_log", _log_rows(seq, tree, batch.changes))
+            _append(connection, "root_log", [(*root[:5], *totals, *root[6:])])
+            if batch.remarks is not None:
+                _replace_remarks(connection, batch.remarks)
+            if batch.listings is not None:
+                _replace_listings(connection, batch.listings)
+                put_meta(connection, "listed_seq", str(seq))
+        return root
+
+    def refresh(self, listings: Listings, seq: int, remarks: Remarks | None = None) -> None:
+        """Bring the stat cache up to root `seq` where only stats moved or writing had waited."""
+        with self._database.transaction() as connection:
+            _replace_listings(connection, listings)
+            put_meta(connection, "listed_seq", str(seq))
+            if remarks is not None:
+                _replace_remarks(connection, remarks)
+
+
+def _root(row: Row) -> Root:
+    seq, root, content_id, at_ns, cause = row[:5]
+    return Root(
+        seq, NodeId(root), ContentId(content_id), at_ns, cause, Totals(*row[5:9]), *row[9:13]
+    )
+
+
+def _log_rows(seq: int, tree: Tree, changes: Sequence[Change]) -> list[Row]:
+    node_id, to_bytes = tree.algorithm.node_id, paths.text_to_bytes
+    return [
+        (seq, path, _GONE, None, None, None)
+        if new is None
+        else (seq, path, new[0], new[1], node_id(new[0], to_bytes(path), new[1]), new[2])
+        for path, _, new in changes
+    ]
+
+
+def _append(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Sequence[object]]
+) -> None:
+    appender = connection.appender(table)
+    appender.append_rows(rows)
+    appender.flush()
+
+
+def _replace_listings(connection: duckdb.DuckDBPyConnection, listings: Listings) -> None:
+    if listings.everything:
+        connection.execute("DELETE FROM listings")
+    elif listings.changed:
+        connection.execute(
+            "DELETE FROM listings WHERE path IN (SELECT unnest(?::VARCHAR[]))",
+            [list(listings.changed)],
+        )
+    rows = [(path, found.stats, found.ids) for path, found in listings.changed.items() if found]
+    if rows:
+        _append(connection, "listings", rows)
+
+
+def _replace_remarks(connection: duckdb.DuckDBPyConnection, remarks: Remarks) -> None:
+    connection.execute("DELETE FROM remarks")
+    rows = [(path, reason, "skipped") for path, reason in remarks.skipped]
+    rows += [(path, reason, "unreadable") for path, reason in remarks.unreadable]
+    if rows:
+        _append(connection, "remarks", rows)
+
+
+def _side(kind: int | None, content_id: bytes | None, size: int | None) -> Entry | None:
+    if not kind or content_id is None:
+        return None
+    return Entry(Kind(kind), ContentId(content_id), size or 0)
+
+
+def _vouched(listings: Mapping[str, Listing], id_size: int) -> dict[tuple[str, bytes], bytes]:
+    """Stats by (path, content id): a pair stays true even when the tree has moved on."""
+    return {
+        (paths.join(folder, listed.name), listed.content_id): listed.stat
+        for folder, found in listings.items()
+        for listed in listing.decode(found, id_size)
+        if listed.kind is not Kind.DIRECTORY
+    }
+
+
+def _tree_from_listings(algorithm: WorkspaceHash, listings: Mapping[str, Listing]) -> Tree:
+    if paths.ROOT not in listings:
+        raise CorruptError(
+            "the stat cache has no entry for the root", hint="run `merkle doctor` for what to do"
+        )
+    children: dict[str, dict[str, Entry]] = {}
+    for path, found in listings.items():
+        children[path] = {
+            listed.name: Entry(
+                listed.kind, listed.content_id, filestat.size_of(listed.stat), listed.stat
+            )
+            for listed in listing.decode(found, algorithm.size)
+            if listed.kind is not Kind.DIRECTORY
+        }
+    return _build(algorithm, children)
+
+
+def _tree_from_rows(
+    algorithm: WorkspaceHash,
+    rows: Iterable[Row],
+    vouched: Mapping[tuple[str, bytes], bytes],
+) -> Tree:
+    children: dict[str, dict[str, Entry]] = {paths.ROOT: {}}
+    for path, code, content_id, size in rows:
+        if code == Kind.DIRECTORY:
+            children.setdefault(path, {})
+        elif code != _GONE:
+            parent, name = paths.split(path)
+            stat = vouched.get((path, content_id)) or filestat.unvouched(size)
+            children.setdefault(parent, {})[name] = Entry(
+                Kind(code), ContentId(content_id), size, stat
+            )
+    return _build(algorithm, children)
+
+
+def _build(algorithm: WorkspaceHash, children: dict[str, dict[str, Entry]]) -> Tree:
+    """Fold folders into their parents, deepest first."""
+    by_depth = sorted(children, key=lambda path: path.count("/") + bool(path), reverse=True)
+    for path in by_depth:
+        if path:
+            parent, name = paths.split(path)
+            if parent not in children:
+                raise CorruptError(
+                    f"the index lists {path} but not the folder around it",
+                    hint="run `merkle doctor` for what to do",
+                )
+            children[parent][name] = Folder.of(algorithm, children[path]).as_entry()
+    return Tree(algorithm, Folder.of(algorithm, children[paths.ROOT]))

@@ -1,0 +1,28 @@
+# Tools come from .venv where there is one, otherwise from the search path.
+export PATH := justfile_directory() / ".venv/bin:" + env_var("PATH")
+
+# Lint and test
+default: lint test
+
+# Check style and types
+lint:
+    ruff check .
+    ruff format --check .
+    mypy indexer benchmarks
+
+# Run the tests; arguments go to pytest
+test *args:
+    python -m pytest {{ args }}
+
+# Repair what ruff can repair
+fix:
+    ruff check --fix .
+    ruff format .
+
+# Measure; results go to benchmarks/results/
+bench *args:
+    python -m benchmarks {{ args }}
+
+# Write the command-line reference again
+docs:
+    python -m indexer.cli.reference
