@@ -17,6 +17,7 @@ from indexer.core.listing import Listing
 from indexer.core.tree import Tree
 from indexer.engine.documents import (
     DiffDocument,
+    JsonObject,
     LogDocument,
     NodeDocument,
     ScanDocument,
@@ -25,7 +26,7 @@ from indexer.engine.documents import (
     ValidateDocument,
 )
 from indexer.engine.history import diff_document, log_document
-from indexer.engine.resolve import resolve_node
+from indexer.engine.resolve import ignored_document, resolve_node
 from indexer.engine.root import check_root
 from indexer.engine.scanning import Looked, look, look_again, scan_document
 from indexer.engine.status import status_document
@@ -209,6 +210,10 @@ class Engine:
     def resolve(self, node: str) -> NodeDocument:
         """The node a path or an id prefix stands for."""
         return resolve_node(self, node)
+
+    def why_ignored(self, path: str) -> JsonObject:
+        """The rule that leaves a path out of the tree, or lets it in."""
+        return ignored_document(self, path)
 
     # -- storing
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from indexer.core import paths
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.paths import on_screen
-from indexer.engine.documents import NodeDocument
+from indexer.engine.documents import JsonObject, NodeDocument
 from indexer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,4 +80,28 @@ def _document(engine: Engine, path: str, node_id: NodeId, *, superseded: bool) -
         "content_id": entry.content_id.hex() if entry else "",
         "size": entry.size if entry else 0,
         "superseded": superseded,
+    }
+
+
+def ignored_document(engine: Engine, text: str) -> JsonObject:
+    """Which rule leaves a path out, judged as what is on disk there (a folder when in doubt)."""
+    path = paths.parse(text)
+    is_folder = (engine.root / paths.text_to_os(path)).is_dir() or text.endswith("/")
+    rule = engine.scopes.judge(path, is_folder) if path else None
+    kept_by = None
+    if rule is None and path:
+        parent, name = paths.split(path)
+        kept_by = engine.scopes.of(parent).why(paths.text_to_bytes(name), is_folder)
+    named = rule or kept_by
+    return {
+        "path": path,
+        "ignored": rule is not None,
+        "rule": None
+        if named is None
+        else {
+            "pattern": named.pattern,
+            "source": named.source,
+            "line": named.line,
+            "negated": named.negated,
+        },
     }

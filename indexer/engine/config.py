@@ -1,0 +1,230 @@
+"""Settings: flags before environment before `merkle.toml` before defaults, each with its origin."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from indexer.core.paths import on_screen
+from indexer.errors import UsageError
+
+FILE: Final = "merkle.toml"
+RESERVED: Final = frozenset({"agents", "frames", "llm", "shared", "types"})
+"""Sections of the file that other parts of the product read and check themselves."""
+
+_NUMBER: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-zA-Z]*)", re.ASCII)
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES: Final = {
+    "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+}  # fmt: skip
+_LONGEST: Final = 10 * 365 * 86400.0
+
+
+class ConfigError(UsageError):
+    """A setting that cannot be used; names the file or variable, and the key."""
+
+    code = "bad_config"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: `flag`, `environment`, `file` or `default`."""
+
+    kind: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.where})" if self.where else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One thing that can be set: its key, unit, default and meaning."""
+
+    key: str
+    unit: str
+    default: int | float | None
+    parse: Callable[[object], int | float | None]
+    about: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "MERKLE_" + self.key.upper().replace(".", "_")
+
+
+def parse_bytes(value: object) -> int:
+    """A number of bytes: 4096, "8MiB", "1.5 GB"."""
+    number, unit = _amount(value, "a size such as 8MiB")
+    factor = _BYTES.get(unit.lower() or "b")
+    if factor is None:
+        raise ValueError(f"{unit!r} is no unit of size; use B, kB, MB, GB, KiB, MiB or GiB")
+    return int(number * factor)
+
+
+def parse_duration(value: object, unit: str = "s") -> float:
+    """Seconds of a time such as "500ms", "30s", "10m", "2h"; a bare number is in `unit`."""
+    number, named = _amount(value, "a time such as 30s")
+    factor = _SECONDS.get(named or unit)
+    if factor is None:
+        raise ValueError(f"{named!r} is no unit of time; use ms, s, m, h or d")
+    if number * factor > _LONGEST:
+        raise ValueError(f"{value} is longer than ten years")
+    return number * factor
+
+
+def _amount(value: object, wanted: str) -> tuple[float, str]:
+    """Number and unit; true and false are no numbers here."""
+    text = str(value) if isinstance(value, int | float | str) else ""
+    match = None if isinstance(value, bool) else _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{on_screen(repr(value))} is not {wanted}")
+    return float(match.group(1)), match.group(2)
+
+
+def _milliseconds(value: object) -> float:
+    return round(parse_duration(value, unit="ms") * 1000, 6)
+
+
+def _positive_seconds(value: object) -> float:
+    seconds = parse_duration(value)
+    if seconds == 0:
+        raise ValueError("it must be more than nothing")
+    return seconds
+
+
+def _seconds_or_none(value: object) -> float | None:
+    return None if value in ("none", "never") else _positive_seconds(value)
+
+
+SETTINGS: Final = (
+    Setting(
+        "scan.size_limit", "bytes", 8 << 20, parse_bytes, "larger files get an id but no frames"
+    ),
+    Setting("watch.debounce", "ms", 50, _milliseconds, "quiet time before a batch"),
+    Setting("watch.settle", "ms", 400, _milliseconds, "quiet time before a batch of many changes"),
+    Setting("watch.settle_max", "ms", 5000, _milliseconds, "longest wait for things to settle"),
+    Setting("watch.rescan", "s", 900, _positive_seconds, "time between full scans of the service"),
+    Setting("watch.idle_exit", "s", None, _seconds_or_none, "stop the service when unused so long"),
+    Setting("service.wait", "s", 30, parse_duration, "how long a command waits for the index"),
+)
+_BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
+_SECTIONS: Final = frozenset(setting.key.partition(".")[0] for setting in SETTINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values in force. Times carry their unit in the name."""
+
+    size_limit: int
+    debounce_ms: float
+    settle_ms: float
+    settle_max_ms: float
+    rescan_s: float
+    idle_exit_s: float | None
+    wait_s: float
+    values: Mapping[str, int | float | None]
+    """The same values by key."""
+    origins: Mapping[str, Origin]
+    file: Path | None
+    """The file that was read, None where there is none."""
+
+
+def load_settings(
+    root: Path,
+    overrides: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings of a workspace; `overrides` are flags by key, None meaning not given."""
+    variables = os.environ if environment is None else environment
+    flags = {key: value for key, value in (overrides or {}).items() if value is not None}
+    if unknown := sorted(flags.keys() - _BY_KEY.keys()):
+        raise ConfigError(f"there is no setting {unknown[0]}")
+    path = root / FILE
+    written = _read(path)
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    for setting in SETTINGS:
+        value: object
+        if setting.key in flags:
+            value, origin = flags[setting.key], Origin("flag")
+        elif variables.get(setting.variable):
+            value, origin = variables[setting.variable], Origin("environment", setting.variable)
+        elif written is not None and setting.key in written:
+            value, origin = written[setting.key], Origin("file", FILE)
+        else:
+            values[setting.key], origins[setting.key] = setting.default, Origin("default")
+            continue
+        values[setting.key], origins[setting.key] = _checked(setting, value, origin), origin
+    return Settings(
+        *(values[setting.key] for setting in SETTINGS),
+        values=values,
+        origins=origins,
+        file=path if written is not None else None,
+    )
+
+
+def _checked(setting: Setting, value: object, origin: Origin) -> int | float | None:
+    try:
+        amount = setting.parse(value)
+    except ValueError as error:
+        named = origin.where if origin.kind == "environment" else setting.key
+        place = f"{FILE}: " if origin.kind == "file" else ""
+        raise ConfigError(
+            f"{place}{named}: {error}",
+            hint=f"{setting.about}; in {setting.unit}, by default {setting.default or 'none'}",
+        ) from None
+    # 50.0 ms and 50 ms are one setting; show it as people write it.
+    return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+
+
+def _read(path: Path) -> dict[str, object] | None:
+    """Values of the file by key, None when there is no file."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    if not stat.S_ISREG(mode):
+        # Opening a pipe of that name would wait for ever.
+        raise ConfigError(f"{path} is not a regular file")
+    # Imported late: most workspaces have no such file.
+    import tomllib
+
+    try:
+        document = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{FILE} is not valid TOML: {error}") from error
+    return _known(document)
+
+
+def _known(document: Mapping[str, Any]) -> dict[str, object]:
+    """The file's values by key, refusing whatever nothing would ever read."""
+    found: dict[str, object] = {}
+    for section, entries in document.items():
+        if section in RESERVED:
+            continue
+        if section not in _SECTIONS:
+            raise ConfigError(
+                f"{FILE}: unknown section [{on_screen(section)}]",
+                hint=f"the sections are {', '.join(sorted(_SECTIONS | RESERVED))}",
+            )
+        if not isinstance(entries, dict):
+            raise ConfigError(f"{FILE}: {section} is a section: write [{section}]")
+        for name, value in entries.items():
+            key = f"{section}.{name}"
+            if key not in _BY_KEY:
+                known = ", ".join(k for k in _BY_KEY if k.startswith(section + "."))
+                raise ConfigError(
+                    f"{FILE}: unknown key {on_screen(key)}", hint=f"known here: {known}"
+                )
+            found[key] = value
+    return found

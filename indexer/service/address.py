@@ -1,0 +1,65 @@
+"""Where the service listens: a short path in a folder that only its user can enter."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import stat as modes
+import tempfile
+from pathlib import Path
+
+from indexer.errors import UncheckedError
+from indexer.store.layout import Layout
+
+
+def socket_path(root: Path) -> Path:
+    """The socket of a workspace: hashed, because socket paths end at about 107 bytes."""
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:20]
+    return runtime_folder() / f"{digest}.sock"
+
+
+def runtime_folder() -> Path:
+    """The user's runtime folder for merkle, made with mode 0700 and refused when it is not ours."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if base and os.path.isdir(base):
+        folder = Path(base) / "merkle"
+    else:
+        folder = Path(tempfile.gettempdir()) / f"merkle-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    stat = os.lstat(folder)
+    if not modes.S_ISDIR(stat.st_mode) or stat.st_uid != os.getuid() or stat.st_mode & 0o077:
+        raise UncheckedError(
+            f"{folder} is not a private folder of this user",
+            hint="remove it, or set XDG_RUNTIME_DIR to a folder that only you can enter",
+        )
+    return folder
+
+
+def listen(root: Path) -> socket.socket:
+    """Bind the workspace's socket; the caller owns the workspace, so an old one is a leftover."""
+    path = socket_path(root)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        before = os.umask(0o177)
+        try:
+            listener.bind(os.fspath(path))
+        finally:
+            os.umask(before)
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def announce(root: Path) -> None:
+    """Write the address where clients look for it."""
+    Layout(root).socket.write_text(os.fspath(socket_path(root)) + "\n", encoding="utf-8")
+
+
+def withdraw(root: Path) -> None:
+    """Take the address back and remove the socket."""
+    Layout(root).socket.unlink(missing_ok=True)
+    socket_path(root).unlink(missing_ok=True)

@@ -1,0 +1,112 @@
+"""Talking to a running service: one HTTP request over its Unix socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from indexer.errors import ExitCode, MerkleError, UncheckedError
+from indexer.store.layout import Layout
+
+TIMEOUT: Final = 600.0
+
+
+class ServiceError(UncheckedError):
+    """The service did not answer as it should."""
+
+    code = "service"
+
+
+class RemoteError(MerkleError):
+    """An error that the service reported, with its code and exit status."""
+
+    def __init__(self, code: str, message: str, hint: str, exit_code: int) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code  # type: ignore[misc]  # a remote error carries its code as a value
+        self.exit_code = ExitCode(exit_code)  # type: ignore[misc]  # and its exit status
+
+
+class Client:
+    """One service, addressed by its socket."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
+        """A GET request's document."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        return self._ask("GET", target, b"")
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A POST request's document."""
+        return self._ask("POST", path, json.dumps(body).encode())
+
+    def _ask(self, method: str, target: str, body: bytes) -> dict[str, Any]:
+        head = (
+            f"{method} {target} HTTP/1.1\r\nHost: merkle\r\nConnection: close\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(TIMEOUT)
+                connection.connect(self.address)
+                connection.sendall(head.encode("ascii") + body)
+                status, answer = _read_answer(connection)
+        except OSError as error:
+            raise ServiceError(
+                f"the service stopped answering: {error}", hint="run the command again"
+            ) from error
+        return _document(status, answer)
+
+
+def _read_answer(connection: socket.socket) -> tuple[int, bytes]:
+    """Status and body of an answer that ends when the server closes the connection."""
+    pieces = []
+    while piece := connection.recv(1 << 16):
+        pieces.append(piece)
+    head, separator, body = b"".join(pieces).partition(b"\r\n\r\n")
+    if not separator:
+        raise ConnectionResetError("the answer was cut short")
+    lines = head.split(b"\r\n")
+    headers = dict(line.lower().split(b": ", 1) for line in lines[1:] if b": " in line)
+    if len(body) != int(headers.get(b"content-length", len(body))):
+        raise ConnectionResetError("the answer was cut short")
+    return int(lines[0].split()[1]), body
+
+
+def _document(status: int, answer: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(answer)
+    except ValueError as error:
+        raise ServiceError("the service sent something that is not JSON") from error
+    if status >= 400:
+        problem = document.get("error", {}) if isinstance(document, dict) else {}
+        raise RemoteError(
+            str(problem.get("code", "service")),
+            str(problem.get("message", f"the service answered {status}")),
+            str(problem.get("hint", "")),
+            int(problem.get("exit_code", ExitCode.UNCHECKED)),
+        )
+    if not isinstance(document, dict):
+        raise ServiceError("the service sent no document")
+    return document
+
+
+def connect(root: Path) -> Client | None:
+    """The service of a workspace, or None when none listens."""
+    try:
+        address = Layout(root).socket.read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    if not address:
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(5)
+            probe.connect(address)
+    except OSError:
+        return None
+    return Client(address)

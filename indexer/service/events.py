@@ -1,0 +1,96 @@
+"""Change events for subscribers: a bounded queue each, so that a slow reader harms only itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from indexer.core.changes import Change, summarize
+from indexer.store.trees import Root
+
+QUEUE: Final = 10_000
+
+
+def change_events(root: Root, changes: list[Change]) -> list[dict[str, Any]]:
+    """One event per changed node, then one for the new root."""
+    summary = summarize(changes)
+    renamed = {rename.new: rename.old for rename in summary.renamed}
+    found: list[dict[str, Any]] = []
+    by_path = {change.path: change for change in changes}
+    for word, listed in (
+        ("added", summary.added),
+        ("modified", summary.modified),
+        ("removed", summary.removed),
+    ):
+        for path in listed:
+            change = by_path[path]
+            entry = change.new or change.old
+            assert entry is not None
+            event: dict[str, Any] = {
+                "event": "node",
+                "seq": root.seq,
+                "change": word,
+                "path": path,
+                "kind": entry.kind.label,
+                "content_id": change.new.content_id.hex() if change.new else None,
+            }
+            if path in renamed:
+                event["renamed_from"] = renamed[path]
+            found.append(event)
+    found.append({"event": "root", "seq": root.seq, "root": root.root.hex(), "cause": root.cause})
+    return found
+
+
+class Broadcast:
+    """Hands events from the keeper's thread to any number of asynchronous readers."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._queues: set[asyncio.Queue[dict[str, Any] | None]] = set()
+
+    def publish(self, root: Root, changes: list[Change]) -> None:
+        """Called on the keeper's thread after a commit."""
+        if self._queues:
+            events = change_events(root, changes)
+            self._loop.call_soon_threadsafe(self._deliver, events)
+
+    def _deliver(self, events: list[dict[str, Any]]) -> None:
+        for queue in self._queues:
+            for event in events:
+                if queue.qsize() >= QUEUE:
+                    # Too slow: tell it that it missed something rather than grow without end.
+                    while not queue.empty():
+                        queue.get_nowait()
+                    queue.put_nowait({"event": "missed"})
+                queue.put_nowait(event)
+
+    def close(self) -> None:
+        """End every stream."""
+        for queue in self._queues:
+            queue.put_nowait(None)
+
+    @property
+    def readers(self) -> int:
+        """How many streams are open."""
+        return len(self._queues)
+
+    async def stream(self, heartbeat: float = 15.0) -> AsyncIterator[bytes]:
+        """Server-sent events until the service stops or the reader goes."""
+        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._queues.add(queue)
+        try:
+            yield b": connected\n\n"
+            while True:
+                try:
+                    event = await asyncio.wait_for(queue.get(), heartbeat)
+                except TimeoutError:
+                    yield b": still here\n\n"
+                    continue
+                if event is None:
+                    return
+                data = json.dumps(event, ensure_ascii=False)
+                yield f"event: {event['event']}\ndata: {data}\n\n".encode()
+        finally:
+            self._queues.discard(queue)

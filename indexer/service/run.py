@@ -1,0 +1,120 @@
+"""`merkle watch`: own the workspace, keep it true, answer on the socket, stop cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from indexer.engine.engine import Engine
+from indexer.service import address
+from indexer.service.client import connect
+from indexer.service.events import Broadcast
+from indexer.service.keeper import Keeper
+from indexer.service.server import Api
+from indexer.store.layout import Layout, initialise, is_initialised
+from indexer.store.lock import holder, locked_by
+from indexer.watch.debounce import Timing
+
+StatusLine = Callable[[str], None]
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers of its own: the service decides when to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+def run_service(
+    root: Path,
+    *,
+    idle_exit: float | None = None,
+    quiet: bool = False,
+    on_status: StatusLine | None = None,
+    timing: Timing | None = None,
+    rescan_every: float = 900.0,
+    wait: float = 10.0,
+) -> None:
+    """Serve a workspace until SIGINT, SIGTERM, idleness, or a reason to stop by itself."""
+    if is_initialised(root) and connect(root) is not None:
+        raise locked_by(holder(Layout(root).lock))
+    initialise(root)
+    with contextlib.ExitStack() as stack:
+        engine = stack.enter_context(Engine(root, role="watch", wait=wait))
+        keeper = Keeper(engine, timing=timing, rescan_every=rescan_every)
+        listener = stack.enter_context(contextlib.closing(address.listen(root)))
+        stack.callback(address.withdraw, root)
+        tell = on_status or (lambda text: None)
+        asyncio.run(_serve(engine, keeper, listener, idle_exit, tell))
+    if keeper.fatal is not None:
+        raise keeper.fatal
+
+
+async def _serve(
+    engine: Engine, keeper: Keeper, listener: Any, idle_exit: float | None, tell: StatusLine
+) -> None:
+    loop = asyncio.get_running_loop()
+    broadcast = Broadcast(loop)
+    engine.subscribers.append(broadcast.publish)
+    api = Api(engine, keeper, broadcast)
+    config = uvicorn.Config(
+        api.application(), log_level="critical", lifespan="off", access_log=False,
+        timeout_graceful_shutdown=5, ws="none",
+    )  # fmt: skip
+    server = _Server(config)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    tell("scanning")
+    keeper.start()
+    try:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        await _until_started(keeper, stop)
+        if not stop.is_set() and keeper.is_alive():
+            address.announce(engine.root)
+        await _follow(keeper, api, stop, idle_exit, tell)
+        broadcast.close()
+        server.should_exit = True
+        await serving
+    finally:
+        await asyncio.to_thread(keeper.stop)
+
+
+async def _until_started(keeper: Keeper, stop: asyncio.Event) -> None:
+    while not stop.is_set() and not await asyncio.to_thread(keeper.wait_until_started, 0.1):
+        pass
+
+
+async def _follow(
+    keeper: Keeper, api: Api, stop: asyncio.Event, idle_exit: float | None, tell: StatusLine
+) -> None:
+    """Wait for a reason to stop, telling what happens meanwhile."""
+    told = None
+    while not stop.is_set() and keeper.is_alive():
+        health = keeper.health()
+        line = _line(health.state, health.reason, health.watches, health.batches)
+        if line != told:
+            tell(line)
+            told = line
+        idle_since = api.idle_since
+        idle_for = time.monotonic() - idle_since if idle_since is not None else 0.0
+        if idle_exit is not None and idle_for >= idle_exit:
+            tell("idle, stopping")
+            return
+        with contextlib.suppress(TimeoutError):
+            # Once a second is nothing to a CPU, and soon enough for a status line.
+            await asyncio.wait_for(stop.wait(), 1.0)
+
+
+def _line(state: str, reason: str | None, watches: int, batches: int) -> str:
+    text = f"{state}, {watches} folders, {batches} batches"
+    return f"{text} ({reason})" if reason else text

@@ -1,0 +1,259 @@
+"""HTTP over the Unix socket: each route calls one operation and returns its document."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from indexer import __version__
+from indexer.engine.engine import Engine
+from indexer.engine.status import recorded_status
+from indexer.errors import MerkleError, UsageError
+from indexer.service.events import Broadcast
+from indexer.service.keeper import Keeper
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Api:
+    """The routes of one workspace's service."""
+
+    def __init__(self, engine: Engine, keeper: Keeper, broadcast: Broadcast) -> None:
+        self._engine = engine
+        self._keeper = keeper
+        self._broadcast = broadcast
+        self.last_used = time.monotonic()
+        self._busy = 0
+
+    def application(self) -> Starlette:
+        """The ASGI application."""
+        routes = [
+            self._route("GET", "/v1/health", self.health),
+            self._route("GET", "/v1/status", self.status),
+            self._route("POST", "/v1/scan", self.scan),
+            self._route("POST", "/v1/validate", self.validate),
+            self._route("GET", "/v1/log", self.log),
+            self._route("GET", "/v1/diff", self.diff),
+            self._route("POST", "/v1/sql", self.sql),
+            self._route("GET", "/v1/resolve", self.resolve),
+            self._route("GET", "/v1/why-ignored", self.why_ignored),
+            Route("/v1/events", self.events, methods=["GET"]),
+        ]
+        return Starlette(
+            routes=routes,
+            exception_handlers={404: _not_found, 405: _not_found, Exception: _unexpected},
+        )
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when nobody has asked anything; None while somebody is being served."""
+        return None if self._busy or self._broadcast.readers else self.last_used
+
+    def _route(self, method: str, path: str, operation: Callable[[_Arguments], Any]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            self._busy += 1
+            try:
+                arguments = await _Arguments.of(request)
+                document = await run_in_threadpool(operation, arguments)
+                return _answer(200, document)
+            except MerkleError as error:
+                return _answer(_status_of(error), error_document(error))
+            finally:
+                self._busy -= 1
+                self.last_used = time.monotonic()
+
+        return Route(path, endpoint, methods=[method])
+
+    # -- operations, each on a worker thread
+
+    def health(self, arguments: _Arguments) -> dict[str, Any]:
+        """Whether the service is well."""
+        health = self._keeper.health()
+        return {
+            "state": health.state,
+            "reason": health.reason,
+            "pid": os.getpid(),
+            "version": __version__,
+            "watches": health.watches,
+            "batches": health.batches,
+            "pending": health.pending,
+        }
+
+    def status(self, arguments: _Arguments) -> dict[str, Any]:
+        """The index against the disk, proved by a cookie unless the client will not wait."""
+        if arguments.flag("wait", True):
+            caught_up = self._keeper.catch_up()
+            state = "current" if caught_up else "degraded"
+        else:
+            state = "unknown"
+        health = self._keeper.health()
+        if health.state == "unavailable":
+            state = "unavailable"
+        elif state == "degraded" or health.state == "degraded":
+            # Events cannot be relied on: compare with the disk itself.
+            document = self._keeper.call(self._engine.status)
+            if document["state"] == "current":
+                document["state"] = "degraded"
+            return self._with_service(dict(document))
+        return self._with_service(dict(recorded_status(self._engine, state)))
+
+    def _with_service(self, document: dict[str, Any]) -> dict[str, Any]:
+        health = self._keeper.health()
+        degraded = health.reason if health.state in ("degraded", "unavailable") else None
+        document["service"] = {
+            "running": True,
+            "pid": os.getpid(),
+            "watches": health.watches,
+            "degraded": degraded,
+        }
+        return document
+
+    def scan(self, arguments: _Arguments) -> Any:
+        """A scan on request."""
+        force, accept = arguments.flag("force", False), arguments.flag("accept_empty", False)
+        return self._keeper.call(lambda: self._keeper.accept_scan(force=force, accept_empty=accept))
+
+    def validate(self, arguments: _Arguments) -> Any:
+        """Every invariant; the disk too when asked."""
+        content = arguments.flag("content", False)
+        subset = arguments.get("subset")
+        expect = arguments.get("expect_root")
+        if subset is not None and not _is_subset(subset):
+            raise UsageError("subset must be two numbers, part and parts")
+        if expect is not None and not isinstance(expect, str):
+            raise UsageError("expect_root must be text")
+        if content or subset is not None:
+            self._keeper.catch_up()
+        part = None if subset is None else (subset[0], subset[1])
+        return self._keeper.call(
+            lambda: self._engine.validate(content=content, subset=part, expect_root=expect)
+        )
+
+    def log(self, arguments: _Arguments) -> Any:
+        """Recorded roots."""
+        return self._engine.log(arguments.number("limit", 20))
+
+    def diff(self, arguments: _Arguments) -> Any:
+        """Two recorded roots compared."""
+        return self._engine.diff(arguments.text("old"), arguments.text("new"))
+
+    def sql(self, arguments: _Arguments) -> Any:
+        """One SELECT."""
+        return self._engine.sql(
+            arguments.text("query"),
+            limit=arguments.number("limit", 1000),
+            timeout=min(arguments.seconds("timeout", 10.0), 300.0),
+        )
+
+    def resolve(self, arguments: _Arguments) -> Any:
+        """A node by path or id."""
+        self._keeper.catch_up()
+        return self._engine.resolve(arguments.text("node"))
+
+    def why_ignored(self, arguments: _Arguments) -> Any:
+        """The rule that leaves a path out."""
+        return self._engine.why_ignored(arguments.text("path"))
+
+    async def events(self, request: Request) -> Response:
+        """The stream of changes."""
+        return StreamingResponse(self._broadcast.stream(), media_type="text/event-stream")
+
+
+class _Arguments:
+    """A request's query or JSON body, read with clear errors."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    @classmethod
+    async def of(cls, request: Request) -> _Arguments:
+        if request.method == "GET":
+            return cls(dict(request.query_params))
+        raw = await request.body()
+        try:
+            values = json.loads(raw) if raw else {}
+        except ValueError as error:
+            raise UsageError(f"the body is not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise UsageError("the body must be a JSON object")
+        return cls(values)
+
+    def get(self, name: str) -> Any:
+        return self._values.get(name)
+
+    def text(self, name: str) -> str:
+        value = self._values.get(name)
+        if not isinstance(value, str):
+            raise UsageError(f"{name} is required and must be text")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._values.get(name, default)
+        if isinstance(value, str) and value in ("true", "false"):
+            return value == "true"
+        if not isinstance(value, bool):
+            raise UsageError(f"{name} must be true or false")
+        return value
+
+    def number(self, name: str, default: int) -> int:
+        value = self._values.get(name, default)
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10**9:
+            raise UsageError(f"{name} must be a whole number from 0 to 999999999")
+        return value
+
+    def seconds(self, name: str, default: float) -> float:
+        value = self._values.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+            raise UsageError(f"{name} must be a positive number of seconds")
+        return float(value)
+
+
+def _is_subset(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(part, int) and not isinstance(part, bool) for part in value)
+        and 1 <= value[0] <= value[1]
+    )
+
+
+def error_document(error: MerkleError) -> dict[str, Any]:
+    """An error as JSON has it, with the exit code for the client's process."""
+    return {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+            "exit_code": int(error.exit_code),
+        }
+    }
+
+
+def _status_of(error: MerkleError) -> int:
+    return 400 if isinstance(error, UsageError) else 409
+
+
+def _answer(status: int, document: Any) -> Response:
+    body = json.dumps(document, ensure_ascii=False).encode()
+    return Response(body, status_code=status, media_type="application/json")
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    problem = UsageError(f"there is no {request.method} {request.url.path}")
+    return JSONResponse(error_document(problem), status_code=getattr(error, "status_code", 404))
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    problem = MerkleError(f"unexpected {type(error).__name__}: {error}", hint="see the log")
+    return JSONResponse(error_document(problem), status_code=500)

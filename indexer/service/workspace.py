@@ -1,0 +1,207 @@
+"""`Workspace`: every operation, through the service where one runs and directly where none does."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from indexer.engine.documents import (
+    DiffDocument,
+    JsonObject,
+    LogDocument,
+    NodeDocument,
+    ScanDocument,
+    SqlDocument,
+    StatusDocument,
+    ValidateDocument,
+)
+from indexer.errors import LockedError, UsageError
+from indexer.service.client import Client, ServiceError, connect
+from indexer.store.layout import FOLDER, initialise, is_initialised
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+T = TypeVar("T")
+
+MARKERS: Final = (FOLDER, "merkle.toml", ".git")
+
+_SLICE: Final = 0.25
+"""Seconds to wait for the lock before looking whether its holder has become a service."""
+
+
+def find_workspace(start: Path | None = None) -> Path:
+    """The nearest folder at or above `start` that is marked as a workspace, else `start`."""
+    origin = Path(os.path.abspath(start or Path.cwd()))
+    for folder in (origin, *origin.parents):
+        if any((folder / marker).exists() for marker in MARKERS):
+            return folder
+    return origin
+
+
+class Workspace:
+    """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
+
+    def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
+        self.root = root
+        self._client = client
+        self._wait = wait
+        self._engine: Engine | None = None
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str] | None = None, *, wait: float | None = None
+    ) -> Workspace:
+        """Open the workspace at `path`, or the nearest one around the current folder.
+
+        Nothing is created; `scan` initialises a new workspace, everything else refuses one.
+        """
+        root = Path(os.path.abspath(path)) if path is not None else find_workspace()
+        if not root.is_dir():
+            raise UsageError(f"{root} is not a folder", hint="name an existing folder")
+        return cls(root, connect(root) if is_initialised(root) else None, wait)
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the index."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a service answers for this workspace."""
+        return self._client is not None
+
+    @property
+    def is_initialised(self) -> bool:
+        """Whether there is an index at all."""
+        return is_initialised(self.root)
+
+    def init(self, hash_name: str | None = None) -> dict[str, Any]:
+        """Make the workspace's own folder; harmless to repeat."""
+        made, new = initialise(self.root, hash_name)
+        return {"workspace": str(self.root), "hash": made.hash_name, "created": new}
+
+    def scan(
+        self,
+        *,
+        force: bool = False,
+        accept_empty: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ScanDocument:
+        """Bring the index up to date with the disk."""
+        self.init()
+        body = {"force": force, "accept_empty": accept_empty}
+        return self._run(
+            lambda engine: engine.scan(force=force, accept_empty=accept_empty, progress=progress),
+            lambda client: client.post("/v1/scan", body),
+        )
+
+    def status(self, *, wait: bool = True) -> StatusDocument:
+        """Compare the disk with the index; with a service, first wait until it has seen all."""
+        query = {} if wait else {"wait": "false"}
+        return self._run(
+            lambda engine: engine.status(), lambda client: client.get("/v1/status", query)
+        )
+
+    def why_ignored(self, path: str) -> JsonObject:
+        """The rule that leaves a path out of the tree, or lets it in."""
+        return self._run(
+            lambda engine: engine.why_ignored(path),
+            lambda client: client.get("/v1/why-ignored", {"path": path}),
+        )
+
+    def validate(
+        self,
+        *,
+        content: bool = False,
+        subset: tuple[int, int] | None = None,
+        expect_root: str | None = None,
+    ) -> ValidateDocument:
+        """Check every invariant; with `content` also the disk against the index."""
+        body = {"content": content, "subset": subset, "expect_root": expect_root}
+        return self._run(
+            lambda engine: engine.validate(content=content, subset=subset, expect_root=expect_root),
+            lambda client: client.post("/v1/validate", body),
+        )
+
+    def log(self, limit: int = 20) -> LogDocument:
+        """Recorded roots, newest first."""
+        return self._run(
+            lambda engine: engine.log(limit),
+            lambda client: client.get("/v1/log", {"limit": str(limit)}),
+        )
+
+    def diff(self, old: str, new: str) -> DiffDocument:
+        """What differs between two recorded roots."""
+        return self._run(
+            lambda engine: engine.diff(old, new),
+            lambda client: client.get("/v1/diff", {"old": old, "new": new}),
+        )
+
+    def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
+        """One read-only SELECT."""
+        body = {"query": query, "limit": limit, "timeout": timeout}
+        return self._run(
+            lambda engine: engine.sql(query, limit=limit, timeout=timeout),
+            lambda client: client.post("/v1/sql", body),
+        )
+
+    def resolve(self, node: str) -> NodeDocument:
+        """The node that a path or an id prefix stands for."""
+        return self._run(
+            lambda engine: engine.resolve(node),
+            lambda client: client.get("/v1/resolve", {"node": node}),
+        )
+
+    # -- by whichever way is open
+
+    def _run(self, local: Callable[[Engine], T], remote: Callable[[Client], dict[str, Any]]) -> T:
+        for attempt in (1, 2):
+            if self._client is None and self._engine is None:
+                self._attach()
+            if self._client is None:
+                assert self._engine is not None
+                return local(self._engine)
+            try:
+                # The service runs the same operation and sends its document as it is.
+                return cast(T, remote(self._client))
+            except ServiceError:
+                # It stopped between two requests; the next one may be served here.
+                self._client = None
+                if attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _attach(self) -> None:
+        """Become the owner, or find the service that is; wait for a command that has the lock."""
+        # Imported late: with a service running, a command never needs the database library.
+        from indexer.engine.engine import DEFAULT_WAIT, Engine
+
+        patience = DEFAULT_WAIT if self._wait is None else self._wait
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                self._engine = Engine(self.root, wait=min(patience, _SLICE))
+                return
+            except LockedError:
+                self._client = connect(self.root)
+                if self._client is not None:
+                    return
+                if time.monotonic() >= deadline:
+                    raise

@@ -1,0 +1,1 @@
+"""From file system events to a bounded set of paths worth looking at."""

@@ -1,0 +1,47 @@
+"""What a watcher tells, and what a watcher is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Sink(Protocol):
+    """Takes what a watcher noticed; called on the watcher's thread, must be quick, never raises."""
+
+    def changed(self, path: str, is_folder: bool, deep: bool) -> None:
+        """Something may have happened at a path; `deep`: also anywhere below it."""
+        ...
+
+    def cookie(self, name: str) -> None:
+        """A cookie file came by: every event before it has been told."""
+        ...
+
+    def lost(self, reason: str) -> None:
+        """Events were lost; nothing short of a scan can tell what they were."""
+        ...
+
+
+class Watcher(Protocol):
+    """Watches folders until it is stopped."""
+
+    @property
+    def count(self) -> int:
+        """How many folders are watched."""
+        ...
+
+    @property
+    def unwatched(self) -> int:
+        """How many folders could not be watched."""
+        ...
+
+    def add(self, path: str) -> None:
+        """Watch a folder; harmless to repeat."""
+        ...
+
+    def is_alive(self) -> bool:
+        """Whether events can still arrive."""
+        ...
+
+    def stop(self) -> None:
+        """Stop watching and let go of everything."""
+        ...

@@ -1,0 +1,3 @@
+module saltgauge.example/gateway
+
+go 1.22
