@@ -1,0 +1,62 @@
+"""`python -m benchmarks`: measure everything as ratios in one run, print a table, write JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks import tree_rows
+from benchmarks.measure import REPOSITORY, Row, table
+from benchmarks.trees import make_tree
+
+
+def measure(work: Path, files: int, rounds: int, only: str | None) -> Iterator[Row]:
+    """Every row; the large tree is made once."""
+    big = work / f"t{files}"
+    spec = make_tree(big, files)
+    groups: dict[str, Callable[[], Iterator[Row]]] = {
+        "start": lambda: tree_rows.start_rows(rounds * 3),
+        "scan": lambda: tree_rows.scan_rows(big, rounds),
+        "service": lambda: tree_rows.service_rows(big, rounds),
+        "edit": lambda: tree_rows.edit_rows(big, spec, work, 60),
+    }
+    for name, group in groups.items():
+        if only is None or name in only.split(","):
+            yield from group()
+
+
+def main() -> int:
+    """Measure, print, write; the exit status tells whether every limit holds."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--files", type=int, default=100_000, help="size of the large tree")
+    parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
+    parser.add_argument("--only", help="groups to run: start,scan,service,edit")
+    parser.add_argument("--work", type=Path, help="where to make the trees (default: temporary)")
+    parser.add_argument(
+        "--out", type=Path, default=REPOSITORY / "benchmarks" / "results" / "latest.json"
+    )
+    options = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(dir=options.work, prefix="merkle-bench-") as work:
+        for row in measure(Path(work), options.files, options.rounds, options.only):
+            rows.append(row)
+            print(table([row]).splitlines()[1], file=sys.stderr, flush=True)
+    print(table(rows))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "python": platform.python_version(),
+        "files": options.files,
+        "rounds": options.rounds,
+        "rows": [row.as_json() for row in rows],
+    }
+    options.out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return 0 if all(row.holds for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
