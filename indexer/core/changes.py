@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from indexer.core import paths
@@ -114,7 +114,7 @@ def summarize(changes: Sequence[Change]) -> Summary:
     )
 
 
-def find_renames(changes: Iterable[Change]) -> list[Rename]:
+def find_renames(changes: Sequence[Change]) -> list[Rename]:
     """Pair each content that disappeared once with the same content that appeared once.
 
     Folders come first, and what lies below a renamed folder went with it.

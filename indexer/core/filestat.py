@@ -7,6 +7,7 @@ import struct
 from typing import Final
 
 _STAT: Final = struct.Struct(">QQqq")
+_LOW: Final = (1 << 63) - 1
 _SECOND_NS: Final = 1_000_000_000
 _COARSE_NS: Final = 2 * _SECOND_NS
 _TICK_NS: Final = 20_000_000
@@ -18,7 +19,12 @@ NO_STAT: Final = b""
 
 def pack(stat: os.stat_result) -> bytes:
     """Inode, size, mtime and ctime in nanoseconds."""
-    return _STAT.pack(stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    try:
+        return _STAT.pack(stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    except struct.error:
+        # Beyond the year 2262 nanoseconds need more than 64 bits; the low ones still tell apart.
+        mtime, ctime = stat.st_mtime_ns & _LOW, stat.st_ctime_ns & _LOW
+        return _STAT.pack(stat.st_ino, stat.st_size, mtime, ctime)
 
 
 def unvouched(size: int) -> bytes:

@@ -14,6 +14,7 @@ from indexer.core import filestat, paths
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Folder
+from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
 
@@ -52,19 +53,31 @@ def decode(listing: Listing, id_size: int) -> Iterator[Listed]:
     """The entries of a listing, in byte order of their names."""
     stats, ids = listing
     position = index = 0
-    while position < len(stats):
-        code, length = _HEAD.unpack_from(stats, position)
-        kind = Kind(code)
-        position += _HEAD.size
-        raw = stats[position : position + length]
-        position += length
-        stat = filestat.NO_STAT
-        if kind is not Kind.DIRECTORY:
-            stat = stats[position : position + filestat.PACKED_SIZE]
-            position += filestat.PACKED_SIZE
-        content_id = ContentId(ids[index : index + id_size])
-        index += id_size
-        yield Listed(paths.bytes_to_text(raw), kind, content_id, stat)
+    try:
+        while position < len(stats):
+            code, length = _HEAD.unpack_from(stats, position)
+            kind = Kind(code)
+            position += _HEAD.size
+            raw = stats[position : position + length]
+            position += length
+            stat = filestat.NO_STAT
+            if kind is not Kind.DIRECTORY:
+                stat = stats[position : position + filestat.PACKED_SIZE]
+                position += filestat.PACKED_SIZE
+            content_id = ContentId(ids[index : index + id_size])
+            index += id_size
+            yield Listed(paths.bytes_to_text(raw), kind, content_id, stat)
+    except (struct.error, ValueError):
+        raise _damaged() from None
+    if position != len(stats) or index != len(ids):
+        raise _damaged()
+
+
+def _damaged() -> CorruptError:
+    return CorruptError(
+        "the stat cache contains a listing that is no listing",
+        hint="run `merkle doctor` for what to do",
+    )
 
 
 def changed(old: Folder | None, new: Folder | None) -> dict[str, Listing | None]:

@@ -18,7 +18,7 @@ ROOT: Final = ""
 
 # C0, DEL, C1, backslash, and the surrogates that os.fsdecode uses for undecodable bytes.
 _ESCAPED: Final = re.compile("[\\\\\x00-\x1f\x7f-\x9f\udc80-\udcff]")
-_ESCAPE: Final = re.compile(r"\\x([0-9a-f]{2})")
+_ESCAPE: Final = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 class PathError(UsageError):
@@ -48,7 +48,7 @@ def text_to_bytes(text: str) -> bytes:
     raw = text.encode("utf-8", "surrogateescape")
     if "\\" not in text:
         return raw
-    return re.sub(rb"\\x([0-9a-f]{2})", lambda m: bytes((int(m.group(1), 16),)), raw)
+    return _ESCAPE.sub(lambda match: bytes((int(match.group(1), 16),)), raw)
 
 
 def text_to_os(text: str) -> str:
@@ -78,6 +78,11 @@ def ancestors(path: str) -> list[str]:
     return found
 
 
+def depth(path: str) -> int:
+    """How many folders lie around a path; the root has none."""
+    return path.count("/") + bool(path)
+
+
 def is_within(path: str, folder: str) -> bool:
     """Whether the path is the folder itself or lies below it."""
     return not folder or path == folder or path.startswith(folder + "/")
@@ -92,26 +97,31 @@ def parse(text: str) -> str:
     """A path text from outside, checked and in its one canonical form."""
     if "\x00" in text:
         raise PathError("the path contains a NUL character", hint="no file can be called that")
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise PathError(
+            f"{on_screen(text)} is not Unicode text", hint="no file can be called that"
+        ) from None
     if text.startswith("/"):
         raise PathError(
             f"{on_screen(text)} is an absolute path",
             hint="name the file relative to the workspace root",
         )
-    parts = [part for part in text.split("/") if part not in ("", ".")]
-    if ".." in parts:
+    parts = [part for part in raw.split(b"/") if part not in (b"", b".")]
+    if b".." in parts:
         raise PathError(
             f"{on_screen(text)} leads outside the workspace", hint="use a path without `..`"
         )
-    canonical = "/".join(parts)
+    typed = b"/".join(parts)
+    as_text = typed.decode("utf-8", "surrogateescape")
     # A name typed with a raw control character or an unescaped backslash gets its text form.
-    if not _is_text_form(canonical):
-        canonical = name_to_text(canonical)
-    return canonical
+    return as_text if _is_text_form(as_text) else bytes_to_text(typed)
 
 
 def _is_text_form(text: str) -> bool:
-    without_escapes = _ESCAPE.sub("", text)
-    return _ESCAPED.search(without_escapes) is None and bytes_to_text(text_to_bytes(text)) == text
+    meant = text_to_bytes(text)
+    return bytes_to_text(meant) == text and b"\x00" not in meant
 
 
 def on_screen(text: str) -> str:
@@ -130,4 +140,6 @@ def _is_unsafe(char: str) -> bool:
 
 def _visible(char: str) -> str:
     code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

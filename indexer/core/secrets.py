@@ -91,17 +91,23 @@ def _eager_spans(text: str) -> Iterator[_Span]:
     for kind, pattern in _EAGER.items():
         for match in pattern.finditer(lower):
             yield *match.span("value"), kind
-    for name in _SECRET_NAME.finditer(lower):
+    name = _SECRET_NAME.search(lower)
+    while name:
+        going_on = name.end()
         if value := _EAGER_VALUE.match(lower, name.end()):
             yield *value.span(value.lastgroup or 0), "assignment"
+            # Names inside a value are gone with it; trying them again would be quadratic.
+            going_on = value.end()
         elif (value := _SPOKEN_VALUE.match(lower, name.end())) and _mixed(value["value"]):
             yield *value.span("value"), "assignment"
+        name = _SECRET_NAME.search(lower, going_on)
 
 
 def _private_keys(text: str, *, strict: bool) -> Iterator[_Span]:
     """PEM private keys; strictly only with a body, because code names the header alone."""
     for begin in _PEM_BEGIN.finditer(text):
-        close = _PEM_END.search(text, begin.end(), begin.end() + 20_000)
+        dashes = text.find("-----END ", begin.end(), begin.end() + 20_000)
+        close = _PEM_END.match(text, dashes) if dashes >= 0 else None
         limit = begin.end() + 400
         body = _PEM_BODY.search(text, begin.end(), min(limit, close.start()) if close else limit)
         if strict and (not body or _STAND_IN.search(body[0])):
@@ -223,7 +229,7 @@ _STRICT_VALUE: Final = re.compile(
 )
 _EAGER_VALUE: Final = re.compile(
     rf"{_ASSIGNED}(?:[rbfu]{{0,2}}"
-    r"""(?:"(?P<double>(?:[^"\\\n]|\\.)+)|'(?P<single>(?:[^'\\\n]|\\.)+)|`(?P<back>[^`\n]+))"""
+    r"""(?:"(?P<double>[^"\\\n]*(?:\\.[^"\\\n]*)*)|'(?P<single>[^'\\\n]*(?:\\.[^'\\\n]*)*)|`(?P<back>[^`\n]+))"""
     r"""|(?P<bare>[^\s,;&"'`]+))"""
 )
 # `--token VALUE`, `password is VALUE`, `API key VALUE`.

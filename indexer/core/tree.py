@@ -215,7 +215,7 @@ class Tree:
             for ancestor in paths.ancestors(path):
                 pending.setdefault(ancestor, {})
         root = self.root
-        for path in sorted(pending, key=lambda p: p.count("/") + bool(p), reverse=True):
+        for path in sorted(pending, key=paths.depth, reverse=True):
             old = self.folder(path)
             assert old is not None, path
             new = old.with_changes(self.algorithm, pending[path]) if pending[path] else old

@@ -17,7 +17,7 @@ FILE: Final = "merkle.toml"
 RESERVED: Final = frozenset({"agents", "frames", "llm", "shared", "types"})
 """Sections of the file that other parts of the product read and check themselves."""
 
-_NUMBER: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-zA-Z]*)", re.ASCII)
+_NUMBER: Final = r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-zA-Z]*)"
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES: Final = {
     "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
@@ -81,7 +81,7 @@ def parse_duration(value: object, unit: str = "s") -> float:
 def _amount(value: object, wanted: str) -> tuple[float, str]:
     """Number and unit; true and false are no numbers here."""
     text = str(value) if isinstance(value, int | float | str) else ""
-    match = None if isinstance(value, bool) else _NUMBER.fullmatch(text.strip())
+    match = None if isinstance(value, bool) else re.fullmatch(_NUMBER, text.strip(), re.ASCII)
     if match is None:
         raise ValueError(f"{on_screen(repr(value))} is not {wanted}")
     return float(match.group(1)), match.group(2)
@@ -162,7 +162,13 @@ def load_settings(
             continue
         values[setting.key], origins[setting.key] = _checked(setting, value, origin), origin
     return Settings(
-        *(values[setting.key] for setting in SETTINGS),
+        size_limit=values["scan.size_limit"],
+        debounce_ms=values["watch.debounce"],
+        settle_ms=values["watch.settle"],
+        settle_max_ms=values["watch.settle_max"],
+        rescan_s=values["watch.rescan"],
+        idle_exit_s=values["watch.idle_exit"],
+        wait_s=values["service.wait"],
         values=values,
         origins=origins,
         file=path if written is not None else None,

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from indexer.core import listing
-from indexer.core.changes import Change, count, first_changes, tree_changes
+from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
 from indexer.core.clock import Clock, SystemClock
+from indexer.core.frames import FrameId, HeadKey
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
+from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
+from indexer.engine.agents import add_agent, list_agents
+from indexer.engine.compaction import compact
+from indexer.engine.config import load_settings
 from indexer.engine.documents import (
     DiffDocument,
     JsonObject,
@@ -25,19 +30,31 @@ from indexer.engine.documents import (
     StatusDocument,
     ValidateDocument,
 )
+from indexer.engine.explain import explain
 from indexer.engine.history import diff_document, log_document
+from indexer.engine.journaling import journal_and_apply, open_journal
+from indexer.engine.maintenance import invalidate, regenerate, synthesize
+from indexer.engine.notes import carry_records, put_frame
+from indexer.engine.reading import count_states, get_head, get_node, list_frames
+from indexer.engine.regeneration import Event
 from indexer.engine.resolve import ignored_document, resolve_node
 from indexer.engine.root import check_root
 from indexer.engine.scanning import Looked, look, look_again, scan_document
+from indexer.engine.shelf import Shelf
 from indexer.engine.status import status_document
+from indexer.engine.transfer import export_pack, import_pack
+from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
 from indexer.engine.validation import validate_document
+from indexer.errors import MerkleError
 from indexer.scan.scopes import Scopes
 from indexer.scan.walk import Remark
 from indexer.store.database import Database
+from indexer.store.frames import FrameStore
 from indexer.store.layout import Layout, initialise, read_format
 from indexer.store.lock import OwnerLock
 from indexer.store.query import run_query
 from indexer.store.trees import Batch, Listings, Remarks, Root, TreeStore
+from indexer.synthesis.base import Tokens
 
 DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
@@ -69,11 +86,31 @@ class Engine:
             self._lock.release()
             raise
         self.trees = TreeStore(self.database, self.algorithm)
+        self.frames = FrameStore(self.database)
+        self.shelf = Shelf(self.frames)
+        self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
+        """The list of inputs last stored for a head, to store the next as a difference."""
+        self.redone = 0
+        """How many journal records the database had missed when it was opened."""
+        self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
+        self._counter: TiktokenCounter | None = None
+        self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
+        self._states: tuple[object, tuple[dict[str, int], JsonObject, list[JsonObject]]] | None
+        self._states = None
         self._tree: Tree | None = None
         self._loaded: dict[str, Listing] | None = None
         self._listed: Tree | None = None
         """The tree whose listings are in the store; None when that is not known in memory."""
         self.subscribers: list[Callable[[Root, list[Change]], None]] = []
+        self.frame_subscribers: list[Callable[[list[Event]], None]] = []
+        self.served = False
+        """Whether a service keeps the tree in memory true, so that reads need no look at disk."""
+        try:
+            self.journal = open_journal(self)
+        except BaseException:
+            self.database.close()
+            self._lock.release()
+            raise
 
     @classmethod
     def create(cls, root: Path, *, hash_name: str | None = None, role: str = "command") -> Engine:
@@ -96,10 +133,26 @@ class Engine:
         """Close the database, then let go of the lock."""
         try:
             if self._tree is not None and self._listed is not self._tree:
-                self.flush_listings()
+                with contextlib.suppress(MerkleError):
+                    # Only a cache, and no reason to write where another workspace is now.
+                    self.check_root()
+                    self.flush_listings()
         finally:
+            self.journal.close()
             self.database.close()
             self._lock.release()
+
+    def reopen(self) -> None:
+        """Open the database again after it failed, and forget what was in memory."""
+        self.database.close()
+        self._tree = self._loaded = self._listed = None
+        self.database = Database(self.layout.database)
+        self.trees = TreeStore(self.database, self.algorithm)
+        self.frames = FrameStore(self.database)
+        self.shelf = Shelf(self.frames)
+        self.input_chains.clear()
+        self.journal.close()
+        self.journal = open_journal(self)
 
     # -- the tree in memory
 
@@ -157,7 +210,7 @@ class Engine:
                 on_folder=on_folder,
             )
             root, changes = self._record_look(looked, cause)
-        self._publish(root, changes)
+        self._after_changes(root, changes)
         return scan_document(root, looked, changes, self.clock.monotonic() - started)
 
     def reconcile(
@@ -175,7 +228,7 @@ class Engine:
         if changes:
             head = self._store(again.tree, changes, "watch", None, None)
         self._tree = again.tree
-        self._publish(head, changes)
+        self._after_changes(head, changes)
         return head, changes, again.unsettled
 
     def status(self) -> StatusDocument:
@@ -215,6 +268,167 @@ class Engine:
         """The rule that leaves a path out of the tree, or lets it in."""
         return ignored_document(self, path)
 
+    # -- frames
+
+    @property
+    def types(self) -> dict[str, FrameType]:
+        """The declared frame types, read again when merkle.toml changes."""
+        try:
+            text: bytes | None = (self.root / "merkle.toml").read_bytes()
+        except OSError:
+            text = None
+        if self._types is None or self._types[0] != text:
+            tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
+            limit = load_settings(self.root).size_limit
+            self._types = (text, load_types(self.root, limit, tokens))
+        return self._types[1]
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text; the tables are loaded on first use."""
+        if self._counter is None:
+            self._counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
+        return self._counter.count_text(text)
+
+    def note_inputs(self, frame_id: FrameId) -> dict[str, Any] | None:
+        """What a note is bound to; frames never change, so neither does this."""
+        if frame_id not in self._note_inputs:
+            stored = self.frames.frame(frame_id)
+            inputs = stored.frame.inputs if stored else None
+            self._note_inputs[frame_id] = None if inputs is None else self.frames.inputs(inputs)
+        return self._note_inputs[frame_id]
+
+    def frame_states(
+        self, present: Tree | None
+    ) -> tuple[dict[str, int], JsonObject, list[JsonObject]]:
+        """Heads by freshness; kept until the tree, a head or the configuration moves.
+
+        Without a tree that is known to be what is on disk, every state is unknown.
+        """
+        config = tuple(declared.rules.config for declared in self.types.values())
+        key = (present.root_id if present else None, self.shelf.version, config)
+        if self._states is None or self._states[0] != key:
+            self._states = (key, count_states(self, present))
+        return self._states[1]
+
+    def bring_up_to_date(self, path: str) -> None:
+        """Record what is on disk at a path, before something is bound to it."""
+        if not self.served and self.trees.head() is not None:
+            self.reconcile([(path, False)])
+
+    def tree_as_on_disk(self, path: str) -> Tree:
+        """The tree with a path and everything below it as they are on disk now; stores nothing."""
+        if self.served or self.trees.head() is None:
+            return self.tree
+        return look_again(self, [(path, True)]).tree
+
+    def journal_and_apply(self, records: Sequence[JsonObject]) -> None:
+        """Make records durable, then store what they say."""
+        journal_and_apply(self, records)
+
+    def put_frame(
+        self,
+        node: str,
+        content: str,
+        *,
+        frame_type: str,
+        agent: str,
+        seen: str | None = None,
+        on: str | None = None,
+        meta: Mapping[str, str] | None = None,
+        allow_secrets: bool = False,
+    ) -> JsonObject:
+        """Append a note, bound to what its author read."""
+        return put_frame(
+            self, node, content, frame_type=frame_type, agent=agent, seen=seen, on=on, meta=meta,
+            allow_secrets=allow_secrets,
+        )  # fmt: skip
+
+    def get_node(
+        self,
+        node: str,
+        *,
+        view: str = "recency",
+        max_frames: int = 20,
+        frame_type: str | None = None,
+        agent: str | None = None,
+    ) -> JsonObject:
+        """A node with the frames a view selects."""
+        return get_node(
+            self, node, view=view, max_frames=max_frames, frame_type=frame_type, agent=agent
+        )
+
+    def list_frames(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+        """The full history of a node, newest first."""
+        return list_frames(self, node, frame_type=frame_type)
+
+    def get_head(
+        self, node: str, *, frame_type: str | None = None, agent: str | None = None
+    ) -> JsonObject:
+        """The heads of a node."""
+        return get_head(self, node, frame_type=frame_type, agent=agent)
+
+    def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+        """Why a frame is what it is, or why it is stale."""
+        return explain(self, node, frame_type=frame_type)
+
+    def regenerate(
+        self,
+        node: str = "",
+        *,
+        frame_type: str | None = None,
+        recursive: bool = True,
+        plan: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """Make again what is stale at a node, or only tell what that would be."""
+        return regenerate(
+            self, node, frame_type=frame_type, recursive=recursive, plan=plan, progress=progress
+        )
+
+    def synthesize(
+        self,
+        node: str,
+        *,
+        frame_type: str,
+        policy: str | None = None,
+        agent: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """Frames of a type for a folder, children first."""
+        return synthesize(
+            self, node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
+        )
+
+    def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+        """Make generated frames run again next time, past the memo."""
+        return invalidate(self, node, frame_type=frame_type)
+
+    def add_agent(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
+        """Register an agent."""
+        return add_agent(self, agent_id, role, can)
+
+    def list_agents(self) -> JsonObject:
+        """Every registered agent."""
+        return list_agents(self)
+
+    def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
+        """Write what was written and computed to a file."""
+        return export_pack(self, file, nodes)
+
+    def import_pack(self, file: Path) -> JsonObject:
+        """Take in a pack."""
+        return import_pack(self, file)
+
+    def compact(self, keep_seconds: float) -> JsonObject:
+        """Forget the bodies of old deterministic frames."""
+        return compact(self, keep_seconds)
+
+    def publish_frames(self, events: list[Event]) -> None:
+        """Tell subscribers which frames moved."""
+        if events:
+            for subscriber in self.frame_subscribers:
+                subscriber(events)
+
     # -- storing
 
     def _record_look(self, looked: Looked, cause: str) -> tuple[Root, list[Change]]:
@@ -249,10 +463,22 @@ class Engine:
         at_ns = self.clock.now_ns()
         return self.trees.record(Batch(tree, changes, cause, at_ns, *counts, remarks, listings))
 
-    def _publish(self, root: Root, changes: list[Change]) -> None:
-        if changes:
-            for subscriber in self.subscribers:
-                subscriber(root, changes)
+    def _after_changes(self, root: Root, changes: list[Change]) -> None:
+        """Carry notes along renames, then tell subscribers what changed."""
+        if not changes:
+            return
+        renames = find_renames(changes) if root.renamed else []
+        if renames:
+            records = carry_records(self, renames)
+            self.journal_and_apply(records)
+            self.publish_frames(
+                [
+                    Event("carried", r["path"], r["type"], FrameId(bytes.fromhex(r["frame_id"])))
+                    for r in records
+                ]
+            )
+        for subscriber in self.subscribers:
+            subscriber(root, changes)
 
     def check_root(self) -> None:
         """Raise when the workspace on disk is not the one that was opened."""

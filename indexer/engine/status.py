@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from indexer.core.changes import Summary, summarize, tree_changes
-from indexer.core.tree import Totals
+from indexer.core.tree import Totals, Tree
 from indexer.engine.documents import StatusDocument
 from indexer.engine.root import UnavailableError
 from indexer.engine.scanning import look, remark_documents
@@ -23,22 +23,25 @@ def status_document(engine: Engine) -> StatusDocument:
     """Look at the disk and compare."""
     head = engine.trees.head()
     if head is None:
-        return describe(engine, "missing", _NO_CHANGES, [], [])
+        return describe(engine, "missing", _NO_CHANGES, [], [], None)
     try:
         looked = look(engine, accept_empty=False)
     except UnavailableError as error:
-        return describe(engine, "unavailable", _NO_CHANGES, [], [("", error.message)])
+        return describe(engine, "unavailable", _NO_CHANGES, [], [("", error.message)], None)
     summary = _NO_CHANGES
     if looked.tree is not None:
         summary = summarize(tree_changes(engine.tree, looked.tree))
     state = "stale" if summary else "current"
-    return describe(engine, state, summary, looked.skipped, looked.unreadable)
+    return describe(
+        engine, state, summary, looked.skipped, looked.unreadable, looked.tree or engine.tree
+    )
 
 
 def recorded_status(engine: Engine, state: str) -> StatusDocument:
     """The status of an index that is known to have caught up with the disk."""
     remarks = engine.trees.remarks()
-    return describe(engine, state, _NO_CHANGES, list(remarks.skipped), list(remarks.unreadable))
+    present = engine.tree if state == "current" else None
+    return describe(engine, state, _NO_CHANGES, remarks.skipped, remarks.unreadable, present)
 
 
 def describe(
@@ -47,10 +50,12 @@ def describe(
     changes: Summary,
     skipped: Sequence[tuple[str, str]],
     unreadable: Sequence[tuple[str, str]],
+    present: Tree | None,
 ) -> StatusDocument:
     """Put the document together."""
     head = engine.trees.head()
     totals = head.totals if head else Totals(0, 0, 0, 0)
+    frames, types, agents = engine.frame_states(present)
     return {
         "workspace": str(engine.root),
         "scanned": head is not None,
@@ -70,9 +75,9 @@ def describe(
         },
         "skipped": remark_documents(skipped),
         "unreadable": remark_documents(unreadable),
-        "frames": {"total": 0, "fresh": 0, "stale": 0, "orphaned": 0, "unmanaged": 0, "unknown": 0},
-        "types": {},
-        "agents": [],
+        "frames": frames,
+        "types": types,
+        "agents": agents,
         "largest": engine.trees.largest(LARGEST),
         "service": dict(NO_SERVICE),
     }

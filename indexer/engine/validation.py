@@ -15,12 +15,13 @@ from indexer.core.ids import is_id_prefix
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.documents import FindingDocument, ValidateDocument
+from indexer.engine.frame_checks import check_frames
 from indexer.engine.root import UnavailableError
 from indexer.engine.scanning import look
 from indexer.errors import MerkleError, UsageError
-from indexer.scan.reading import hash_file
+from indexer.scan.reading import hash_file, open_folder
 from indexer.scan.scopes import INFO_EXCLUDE
-from indexer.scan.walk import open_folder, reason_of
+from indexer.scan.walk import reason_of
 from indexer.store.trees import Root
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ def validate_document(
         raise UsageError(f"{expect_root!r} is no root id", hint="give its hexadecimal digits")
     findings = _Findings()
     head = engine.trees.head()
-    nodes = 0
+    nodes = frames = 0
     if head is None:
         findings.could_not("never_scanned", "", "nothing has been recorded yet: run `merkle scan`")
     else:
         tree = _check_stored(engine, head, findings)
         if tree is not None:
             nodes = tree.root.totals.nodes
+            frames = check_frames(engine, tree, findings.error)
             if content or subset is not None:
                 _check_content(engine, tree, subset, findings)
         for path, reason in engine.trees.remarks().unreadable:
@@ -80,7 +82,7 @@ def validate_document(
         "valid": not findings.errors and not findings.unchecked,
         "root": head.root.hex() if head else None,
         "node_count": nodes,
-        "frame_count": 0,
+        "frame_count": frames,
         "errors": findings.errors,
         "warnings": findings.warnings,
         "unchecked": findings.unchecked,

@@ -119,6 +119,16 @@ class Database:
         self.checkpoint()
 
 
+def append_rows(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[object]]
+) -> None:
+    """Add rows in bulk inside the running transaction."""
+    if rows:
+        appender = connection.appender(table)
+        appender.append_rows(rows)
+        appender.flush()
+
+
 def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
     """Set one value of the meta table."""
     connection.execute("DELETE FROM meta WHERE key = ?", [key])

@@ -53,6 +53,11 @@ class Layout:
         return self.folder / "cookies"
 
     @property
+    def journal(self) -> Path:
+        """The folder of what cannot be recomputed."""
+        return self.folder / "journal"
+
+    @property
     def quarantine(self) -> Path:
         """Where damaged files are put aside."""
         return self.folder / "quarantine"

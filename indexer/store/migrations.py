@@ -47,5 +47,41 @@ _TREE: Final = """
     FROM root_log;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE,)
+_FRAMES: Final = """
+    -- Like the nodes, heads are a log: the newest row of (path, type, agent) is the head.
+    CREATE TABLE agent_log (
+        seq UBIGINT NOT NULL, id VARCHAR NOT NULL, role VARCHAR NOT NULL, capabilities VARCHAR[]
+    );
+    CREATE TABLE bodies (sha256 BLOB NOT NULL, content VARCHAR);
+    CREATE TABLE frame_log (
+        seq UBIGINT NOT NULL, frame_id BLOB NOT NULL, path VARCHAR NOT NULL,
+        type VARCHAR NOT NULL, agent VARCHAR NOT NULL, basis BLOB NOT NULL,
+        content BLOB NOT NULL, node_id BLOB NOT NULL, inputs BLOB, meta VARCHAR NOT NULL,
+        created_ns BIGINT NOT NULL
+    );
+    CREATE TABLE head_log (
+        seq UBIGINT NOT NULL, path VARCHAR NOT NULL, type VARCHAR NOT NULL,
+        agent VARCHAR NOT NULL, frame_id BLOB NOT NULL, basis BLOB NOT NULL,
+        content BLOB NOT NULL, verified BLOB, config BLOB, action VARCHAR NOT NULL
+    );
+    CREATE TABLE input_lists (hash BLOB NOT NULL, base BLOB, list VARCHAR NOT NULL);
+    CREATE TABLE memo (key BLOB NOT NULL, generation UINTEGER NOT NULL, content BLOB);
+
+    CREATE VIEW frames AS
+    SELECT seq, lower(hex(frame_id)) AS frame_id, path, type, agent,
+           lower(hex(basis)) AS basis, lower(hex(content)) AS content_sha256,
+           lower(hex(node_id)) AS node_id, make_timestamp_ns(created_ns) AS created_at, meta
+    FROM frame_log;
+
+    CREATE VIEW heads AS
+    SELECT path, type, agent, lower(hex(frame_id)) AS frame_id, lower(hex(basis)) AS basis,
+           action, seq
+    FROM head_log QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1;
+
+    CREATE VIEW basis AS
+    SELECT lower(hex(basis)) AS basis, list(lower(hex(frame_id)) ORDER BY seq) AS frame_ids
+    FROM frame_log GROUP BY basis;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES)
 """Step N brings a store from version N to N + 1."""

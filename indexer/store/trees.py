@@ -17,7 +17,7 @@ from indexer.core.kinds import Kind
 from indexer.core.listing import Listing
 from indexer.core.tree import Entry, Folder, Totals, Tree
 from indexer.errors import CorruptError
-from indexer.store.database import Database, Row, put_meta
+from indexer.store.database import Database, Row, append_rows, put_meta
 
 _GONE = 0
 
@@ -116,6 +116,17 @@ class TreeStore:
             [prefix, limit],
         )
         return [(path, NodeId(node_id), bool(current)) for path, node_id, current in rows]
+
+    def tree_with_node(self, path: str, prefix: str) -> tuple[NodeId, Tree] | None:
+        """The newest recorded tree in which a path had a NodeID beginning so."""
+        rows = self._database.rows(
+            "SELECT node_id, seq FROM node_log WHERE path = ?"
+            " AND starts_with(lower(hex(node_id)), ?) ORDER BY seq DESC LIMIT 1",
+            [path, prefix],
+        )
+        if not rows:
+            return None
+        return NodeId(rows[0][0]), self.tree_at(rows[0][1])
 
     def listings(self) -> dict[str, Listing] | None:
         """The stat cache, or None when it lags behind the newest root."""
@@ -224,8 +235,8 @@ class TreeStore:
             batch.added, batch.modified, batch.removed, batch.renamed,
         )  # fmt: skip
         with self._database.transaction() as connection:
-            _append(connection, "node_log", _log_rows(seq, tree, batch.changes))
-            _append(connection, "root_log", [(*root[:5], *totals, *root[6:])])
+            append_rows(connection, "node_log", _log_rows(seq, tree, batch.changes))
+            append_rows(connection, "root_log", [(*root[:5], *totals, *root[6:])])
             if batch.remarks is not None:
                 _replace_remarks(connection, batch.remarks)
             if batch.listings is not None:
@@ -259,14 +270,6 @@ def _log_rows(seq: int, tree: Tree, changes: Sequence[Change]) -> list[Row]:
     ]
 
 
-def _append(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: Iterable[Sequence[object]]
-) -> None:
-    appender = connection.appender(table)
-    appender.append_rows(rows)
-    appender.flush()
-
-
 def _replace_listings(connection: duckdb.DuckDBPyConnection, listings: Listings) -> None:
     if listings.everything:
         connection.execute("DELETE FROM listings")
@@ -277,7 +280,7 @@ def _replace_listings(connection: duckdb.DuckDBPyConnection, listings: Listings)
         )
     rows = [(path, found.stats, found.ids) for path, found in listings.changed.items() if found]
     if rows:
-        _append(connection, "listings", rows)
+        append_rows(connection, "listings", rows)
 
 
 def _replace_remarks(connection: duckdb.DuckDBPyConnection, remarks: Remarks) -> None:
@@ -285,7 +288,7 @@ def _replace_remarks(connection: duckdb.DuckDBPyConnection, remarks: Remarks) ->
     rows = [(path, reason, "skipped") for path, reason in remarks.skipped]
     rows += [(path, reason, "unreadable") for path, reason in remarks.unreadable]
     if rows:
-        _append(connection, "remarks", rows)
+        append_rows(connection, "remarks", rows)
 
 
 def _side(kind: int | None, content_id: bytes | None, size: int | None) -> Entry | None:

@@ -1,0 +1,78 @@
+"""Agents: who may read, write and synthesize."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.engine.documents import JsonObject
+from indexer.errors import UsageError
+from indexer.store.frames import Agent
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+ROLES: Final = ("reader", "writer", "synthesis")
+CAPABILITIES: Final = {
+    "reader": ("read",),
+    "writer": ("read", "write"),
+    "synthesis": ("read", "synthesize", "write"),
+}
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]{0,127}")
+
+
+class AgentError(UsageError):
+    """The agent is unknown, or may not do that."""
+
+    code = "agent"
+
+
+def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
+    """Register an agent, or give a known one another role."""
+    if not _ID.fullmatch(agent_id) or agent_id.startswith(GENERATED_AGENT_PREFIX):
+        raise AgentError(
+            f"{agent_id!r} cannot be an agent's id",
+            hint="use letters, digits and . _ - @ / +; `merkle:` is reserved",
+        )
+    if role not in ROLES:
+        raise AgentError(f"{role!r} is no role", hint=f"use one of: {', '.join(ROLES)}")
+    allowed = CAPABILITIES[role]
+    for capability in can:
+        if capability not in allowed:
+            raise AgentError(
+                f"a {role} cannot {capability}", hint=f"a {role} can: {', '.join(allowed)}"
+            )
+    able = tuple(sorted(set(can))) or allowed
+    known = engine.frames.agents().get(agent_id)
+    if known != Agent(agent_id, role, able):
+        engine.journal_and_apply(
+            [{"kind": "agent", "id": agent_id, "role": role, "can": list(able)}]
+        )
+    return list_agents(engine)
+
+
+def list_agents(engine: Engine) -> JsonObject:
+    """Every registered agent."""
+    return {
+        "agents": [
+            {"id": agent.id, "role": agent.role, "can": list(agent.capabilities)}
+            for agent in engine.frames.agents().values()
+        ]
+    }
+
+
+def check_writer(engine: Engine, agent_id: str, capability: str = "write") -> None:
+    """Raise unless a registered agent may do that."""
+    agent = engine.frames.agents().get(agent_id)
+    if agent is None:
+        raise AgentError(
+            f"there is no agent {agent_id!r}",
+            hint=f"register it: `merkle agent add {agent_id} --role writer`",
+        )
+    if capability not in agent.capabilities:
+        raise AgentError(
+            f"agent {agent_id} is a {agent.role} and cannot {capability}",
+            hint=f"`merkle agent add {agent_id} --role writer` gives it that right",
+        )

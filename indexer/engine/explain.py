@@ -1,0 +1,184 @@
+"""Why a frame is what it is, or why it is stale: the chain of inputs with old and new ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from indexer.core import paths
+from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness, Head
+from indexer.core.kinds import Kind
+from indexer.core.tree import Tree
+from indexer.engine.documents import JsonObject
+from indexer.engine.freshness import bound_document, judge
+from indexer.engine.inputs import FINGERPRINT
+from indexer.engine.reading import path_of
+from indexer.engine.shelf import Slot
+from indexer.errors import UsageError
+from indexer.store.frames import StoredFrame
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+_MAX_DEPTH = 64
+
+
+def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> JsonObject:
+    """The chain behind a path's head of a type."""
+    path = path_of(engine, node)
+    slots = {
+        slot: head
+        for slot, head in engine.shelf.heads_at(path).items()
+        if frame_type in (None, slot[0])
+    }
+    if not slots:
+        raise UsageError(
+            f"{paths.on_screen(path) or 'the root'} has no frame"
+            + (f" of type {frame_type}" if frame_type else ""),
+            hint="`merkle regenerate` makes declared ones; `merkle put-frame` writes your own",
+        )
+    # Prefer what a generator keeps: its chain is the one people ask about.
+    slot = min(slots, key=lambda s: (not s[1].startswith(GENERATED_AGENT_PREFIX), s))
+    head = slots[slot]
+    tree = engine.tree_as_on_disk(path)
+    judged = judge(engine, tree, path, *slot, head)
+    chain: list[JsonObject] = []
+    if judged.freshness is Freshness.FRESH:
+        _made_of(engine, path, slot, head, chain)
+    else:
+        _stale_by(engine, tree, path, slot, head, judged.because, chain)
+    return {
+        "path": path,
+        "type": slot[0],
+        "agent": slot[1],
+        "frame_id": head.frame_id.hex(),
+        "freshness": judged.freshness.value,
+        "because": judged.because,
+        "chain": chain,
+    }
+
+
+def _link(path: str, action: str, source: str, old: str | None, new: str | None) -> JsonObject:
+    return {"path": path, "action": action, "input": source, "old": old, "new": new}
+
+
+def _previous(engine: Engine, path: str, slot: Slot, head: Head) -> StoredFrame | None:
+    """The frame this slot pointed to before its present one."""
+    for _, frame_id, _ in engine.frames.head_history(path, slot[0]):
+        if frame_id != head.frame_id:
+            stored = engine.frames.frame(FrameId(frame_id))
+            if stored is not None and stored.frame.agent == slot[1]:
+                return stored
+    return None
+
+
+def _made_of(engine: Engine, path: str, slot: Slot, head: Head, chain: list[JsonObject]) -> None:
+    """How a head came about: what moved since the one before, down to the file."""
+    pending = [(path, slot, head)]
+    while pending and len(chain) < _MAX_DEPTH:
+        path, slot, head = pending.pop(0)
+        now = engine.frames.frame(head.frame_id)
+        before = _previous(engine, path, slot, head)
+        action = head.action.value
+        if now is None:
+            return
+        if now.frame.inputs is None or not slot[1].startswith(GENERATED_AGENT_PREFIX):
+            old = before.frame.node_id.hex() if before else None
+            chain.append(_link(path, action, "content", old, now.frame.node_id.hex()))
+            continue
+        new_inputs = engine.frames.inputs(now.frame.inputs) or {}
+        old_inputs: dict[str, Any] = {}
+        if before is not None and before.frame.inputs is not None:
+            old_inputs = engine.frames.inputs(before.frame.inputs) or {}
+        moved = _moved(old_inputs, new_inputs)
+        if not moved:
+            chain.append(_link(path, action, "nothing moved", None, head.frame_id.hex()))
+        for name, old_value, new_value in moved[:8]:
+            where = paths.join(path, name)
+            chain.append(_link(path, action, _shown(name, where), old_value, new_value))
+            below = _head_below(engine, where, slot[0])
+            if below is not None and old_value is not None:
+                pending.append((where, *below))
+
+
+def _shown(name: str, where: str) -> str:
+    return "configuration" if name == FINGERPRINT else where
+
+
+def _head_below(engine: Engine, path: str, frame_type: str) -> tuple[Slot, Head] | None:
+    for slot, head in engine.shelf.heads_at(path).items():
+        if slot[0] == frame_type and slot[1].startswith(GENERATED_AGENT_PREFIX):
+            return slot, head
+    return None
+
+
+def _moved(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str | None, str | None]]:
+    found = []
+    for name in sorted({*old, *new}, key=lambda n: (n != FINGERPRINT, n)):
+        if old.get(name) != new.get(name):
+            found.append((name, _id_in(old.get(name)), _id_in(new.get(name))))
+    return found
+
+
+def _id_in(value: Any) -> str | None:
+    if isinstance(value, list):
+        return str(value[1]) or None
+    return None if value is None else str(value)
+
+
+def _stale_by(
+    engine: Engine,
+    tree: Tree,
+    path: str,
+    slot: Slot,
+    head: Head,
+    because: str,
+    chain: list[JsonObject],
+) -> None:
+    """From a stale head down to the very thing that moved."""
+    frame_type, agent = slot
+    if not agent.startswith(GENERATED_AGENT_PREFIX):
+        chain.append(_note_link(engine, tree, path, head, because))
+        return
+    declared = engine.types.get(frame_type)
+    entry = tree.get(path)
+    while declared is not None and entry is not None and len(chain) < _MAX_DEPTH:
+        if head.config != declared.rules.config:
+            old = head.config.hex() if head.config else None
+            chain.append(_link(path, "stale", "configuration", old, declared.rules.config.hex()))
+            return
+        if entry.kind is not Kind.DIRECTORY:
+            stored = engine.frames.frame(head.frame_id)
+            old = stored.frame.node_id.hex() if stored else None
+            chain.append(_link(path, "stale", "content", old, tree.node_id(path, entry).hex()))
+            return
+        assert entry.folder is not None
+        step = None
+        for name, child in entry.folder.entries.items():
+            where = paths.join(path, name)
+            if not declared.rules.wants(child):
+                continue
+            below = engine.shelf.head(where, frame_type, declared.rules.agent_for(child))
+            if below is None:
+                new = tree.node_id(where, child).hex()
+                chain.append(_link(path, "stale", where, None, new))
+                return
+            if not declared.rules.is_current(below, child):
+                step = (where, child, below)
+                break
+        if step is None:
+            chain.append(_link(path, "stale", "entries", None, entry.content_id.hex()))
+            return
+        chain.append(_link(path, "stale", step[0], step[2].frame_id.hex(), None))
+        path, entry, head = step
+    if not chain:
+        chain.append(_link(path, "stale", because, head.frame_id.hex(), None))
+
+
+def _note_link(engine: Engine, tree: Tree, path: str, head: Head, because: str) -> JsonObject:
+    document = engine.note_inputs(head.frame_id) or {}
+    entry = tree.get(path)
+    on = str(document.get("/on", "content"))
+    now = bound_document(engine, tree, path, entry, on) if entry else None
+    old_id = document.get("/content_id") or document.get("/sha256")
+    new_id = (now or {}).get("/content_id") or (now or {}).get("/sha256")
+    return _link(path, "stale", on if entry else because, old_id, new_id)

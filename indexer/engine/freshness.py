@@ -1,0 +1,168 @@
+"""The one predicate: is a head's basis what it would be now? And if not, because of what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from indexer.core import paths
+from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
+    ON_CONTENT,
+    ON_LISTING,
+    BasisHash,
+    BodyHash,
+    Freshness,
+    Head,
+    basis_of_content,
+    basis_of_frame,
+    basis_of_listing,
+)
+from indexer.core.ids import ContentId
+from indexer.core.kinds import Kind
+from indexer.core.tree import Entry, Tree
+from indexer.engine.types import FrameType
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+ON = "/on"
+CONTENT_ID = "/content_id"
+KIND = "/kind"
+SHA256 = "/sha256"
+
+
+class Judged(NamedTuple):
+    """A frame's freshness, and what made it so where it is not fresh."""
+
+    freshness: Freshness
+    because: str = ""
+
+
+FRESH = Judged(Freshness.FRESH)
+
+
+def judge(engine: Engine, tree: Tree, path: str, frame_type: str, agent: str, head: Head) -> Judged:
+    """Whether a head is fresh in a tree that is known to be what is on disk."""
+    entry = tree.get(path)
+    if agent.startswith(GENERATED_AGENT_PREFIX):
+        return _judge_generated(engine, tree, path, entry, frame_type, agent, head)
+    if entry is None:
+        return Judged(Freshness.ORPHANED, "the path is gone or ignored now")
+    return _judge_note(engine, tree, path, entry, head)
+
+
+def _judge_generated(
+    engine: Engine,
+    tree: Tree,
+    path: str,
+    entry: Entry | None,
+    frame_type: str,
+    agent: str,
+    head: Head,
+) -> Judged:
+    declared = engine.types.get(frame_type)
+    if declared is None:
+        return Judged(Freshness.UNMANAGED, f"type {frame_type} is not declared")
+    if not declared.rules.covers(path):
+        return Judged(Freshness.UNMANAGED, f"outside the scope of type {frame_type}")
+    if entry is None:
+        return Judged(Freshness.ORPHANED, "the path is gone or ignored now")
+    if not declared.rules.wants(entry) or agent != declared.rules.agent_for(entry):
+        return Judged(Freshness.UNMANAGED, f"type {frame_type} keeps no frame by {agent} here")
+    if declared.rules.is_current(head, entry):
+        return FRESH
+    if head.config != declared.rules.config:
+        return Judged(Freshness.STALE, f"the configuration of type {frame_type} changed")
+    if entry.kind is not Kind.DIRECTORY:
+        return Judged(Freshness.STALE, "its content changed")
+    return Judged(Freshness.STALE, _culprit(engine, declared, path, entry))
+
+
+def _culprit(engine: Engine, declared: FrameType, path: str, entry: Entry) -> str:
+    """The first thing below a folder that is not current, by going down where ids differ."""
+    while entry.folder is not None:
+        below = None
+        for name, child in entry.folder.entries.items():
+            where = paths.join(path, name)
+            if not declared.rules.wants(child):
+                continue
+            agent = declared.rules.agent_for(child)
+            head = engine.shelf.head(where, declared.name, agent)
+            if not declared.rules.is_current(head, child):
+                below = (where, child, head)
+                break
+        if below is None:
+            return "its entries changed"
+        path, entry, head = below
+        if head is None:
+            return f"{path} has no frame yet"
+        if entry.folder is None:
+            return f"{path} changed"
+    return f"{path} changed"
+
+
+def _judge_note(engine: Engine, tree: Tree, path: str, entry: Entry, head: Head) -> Judged:
+    document = engine.note_inputs(head.frame_id)
+    if document is None:
+        return Judged(Freshness.UNKNOWN, "what it was bound to is not recorded")
+    on = document[ON]
+    now = note_basis_now(engine, tree, path, entry, on)
+    if now is None:
+        return Judged(Freshness.UNKNOWN, f"its {on} frame is missing or not fresh")
+    if now == head.basis:
+        return FRESH
+    if on == ON_CONTENT:
+        return Judged(Freshness.STALE, "the content it was written about changed")
+    if on == ON_LISTING:
+        return Judged(Freshness.STALE, "the folder's entries changed")
+    return Judged(Freshness.STALE, f"the {on} it was written about changed")
+
+
+def note_basis_now(
+    engine: Engine, tree: Tree, path: str, entry: Entry, on: str
+) -> BasisHash | None:
+    """The basis a note on that would have now; None when it cannot be told."""
+    document = bound_document(engine, tree, path, entry, on)
+    return None if document is None else note_basis(engine, path, document)
+
+
+def bound_document(
+    engine: Engine, tree: Tree, path: str, entry: Entry, on: str
+) -> dict[str, Any] | None:
+    """What a note on that is bound to now, as its list of inputs."""
+    if on == ON_CONTENT:
+        return {ON: on, KIND: entry.kind.label, CONTENT_ID: entry.content_id.hex()}
+    if on == ON_LISTING:
+        if entry.folder is None:
+            return None
+        children = {name: [child.kind.label, ""] for name, child in entry.folder.entries.items()}
+        return {ON: on, **children}
+    head = fresh_head(engine, tree, path, entry, on)
+    return None if head is None else {ON: on, SHA256: head.content.hex()}
+
+
+def fresh_head(engine: Engine, tree: Tree, path: str, entry: Entry, frame_type: str) -> Head | None:
+    """The generated head of a type at a node, when it is fresh."""
+    declared = engine.types.get(frame_type)
+    if declared is None or not declared.rules.covers(path):
+        return None
+    head = engine.shelf.head(path, frame_type, declared.rules.agent_for(entry))
+    return head if declared.rules.is_current(head, entry) else None
+
+
+def note_basis(engine: Engine, path: str, document: dict[str, Any]) -> BasisHash:
+    """The basis of a note at a path, from what it is bound to."""
+    raw = paths.text_to_bytes(path)
+    on = document[ON]
+    if on == ON_CONTENT:
+        kind = next(kind for kind in Kind if kind.label == document[KIND])
+        content_id = ContentId(bytes.fromhex(document[CONTENT_ID]))
+        return basis_of_content(engine.algorithm.node_id(kind, raw, content_id))
+    if on == ON_LISTING:
+        children = [
+            (paths.text_to_bytes(name), value[0])
+            for name, value in document.items()
+            if not name.startswith("/")
+        ]
+        return basis_of_listing(raw, sorted(children))
+    return basis_of_frame(raw, on, BodyHash(bytes.fromhex(document[SHA256])))

@@ -1,0 +1,115 @@
+"""What cannot be recomputed goes to the journal first, then to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from indexer.core.frames import BodyHash, MemoKey
+from indexer.engine.documents import JsonObject
+from indexer.engine.notes import apply_frame
+from indexer.errors import CorruptError
+from indexer.store.frames import Agent, FrameBatch
+from indexer.store.journal import Journal
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+
+class JournalBehindError(CorruptError):
+    """The database knows of records that the journal does not have."""
+
+    code = "journal_behind"
+
+
+def open_journal(engine: Engine) -> Journal:
+    """Open the journal and bring the database up to it."""
+    applied = engine.frames.journal_number()
+    journal = Journal.open(engine.layout.journal, applied=applied)
+    if journal.last < applied:
+        journal.close()
+        raise JournalBehindError(
+            f"the journal ends at record {journal.last}, the database has applied {applied}",
+            hint="run `merkle repair`; it keeps both and says what is gone",
+        )
+    if journal.last == 0:
+        journal.append([_format_record(engine)])
+    if journal.last > applied:
+        engine.redone = redo(engine, journal, applied)
+    return journal
+
+
+def _format_record(engine: Engine) -> JsonObject:
+    return {"kind": "format", "format": engine.format.version, "hash": engine.algorithm.name}
+
+
+def redo(engine: Engine, journal: Journal, applied: int) -> int:
+    """Apply the records that the database does not have yet; returns how many."""
+    count = 0
+    for number, record in journal.records(after=applied):
+        batch = FrameBatch()
+        apply_record(engine, record, batch)
+        batch.journal_number = number
+        engine.shelf.keep(batch)
+        count += 1
+    return count
+
+
+def journal_and_apply(engine: Engine, records: Sequence[JsonObject]) -> None:
+    """Make records durable, then store what they say; every refusal comes before this."""
+    if not records:
+        return
+    batch = FrameBatch()
+    for record in records:
+        apply_record(engine, record, batch)
+    batch.journal_number = engine.journal.append(records)
+    engine.shelf.keep(batch)
+
+
+def apply_record(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    """Put one record into a batch."""
+    apply = _APPLY.get(record["kind"])
+    if apply is None:
+        raise CorruptError(
+            f"the journal has a record of unknown kind {record['kind']!r}",
+            hint="it was written by a later release: upgrade merkle",
+        )
+    apply(engine, record, batch)
+
+
+def _apply_format(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    if record["hash"] != engine.algorithm.name:
+        raise CorruptError(
+            f"the journal was written under {record['hash']}, this workspace uses"
+            f" {engine.algorithm.name}",
+            hint="restore .merkle/format.json",
+        )
+
+
+def _apply_agent(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    batch.agents.append(Agent(record["id"], record["role"], tuple(record["can"])))
+
+
+def _apply_invalidation(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    for key, generation in record["keys"].items():
+        batch.memo[MemoKey(bytes.fromhex(key))] = (generation, None)
+    for path, frame_type, agent in record["heads"]:
+        head = engine.shelf.head(path, frame_type, agent)
+        if head is not None:
+            batch.heads[(path, frame_type, agent)] = head._replace(verified=None)
+            batch.heads.update(engine.shelf.unverified_above(path, [frame_type]))
+
+
+def _apply_memo(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    content = BodyHash(bytes.fromhex(record["content"]))
+    batch.memo[MemoKey(bytes.fromhex(record["key"]))] = (record["generation"], content)
+    batch.bodies[content] = record["body"]
+
+
+_APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
+    "format": _apply_format,
+    "agent": _apply_agent,
+    "frame": apply_frame,
+    "invalidate": _apply_invalidation,
+    "memo": _apply_memo,
+}

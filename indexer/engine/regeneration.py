@@ -1,0 +1,326 @@
+"""Making what is stale again: leaves first, from the memo where it can, in small transactions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from indexer.core import paths
+from indexer.core.frames import (
+    Action,
+    BasisHash,
+    BodyHash,
+    ChildBody,
+    ChildFrame,
+    Frame,
+    FrameId,
+    Head,
+    MemoKey,
+    basis_of_generated,
+    basis_of_synthesis,
+    body_hash,
+    frame_id,
+    key_of_file,
+    key_of_folder,
+)
+from indexer.core.ids import NodeId
+from indexer.core.kinds import Kind
+from indexer.core.tree import Entry, Tree
+from indexer.engine.freshness import fresh_head
+from indexer.engine.inputs import children_document, remember_inputs
+from indexer.engine.types import FrameType
+from indexer.engine.workers import GeneratorPool, Maker, Task
+from indexer.regenerate.plan import Step, chunks, stale_steps
+from indexer.store.frames import FrameBatch
+from indexer.synthesis.base import ChildInput
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+CHUNK: Final = 1000
+"""Frames stored together: what a kill in between can cost."""
+
+
+class Event(NamedTuple):
+    """One frame that was made, reused or carried, or could not be."""
+
+    action: str
+    path: str
+    type: str
+    frame_id: FrameId | None
+    because: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a regeneration did."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def count(self, action: str) -> int:
+        """How many events of a kind there were."""
+        return sum(event.action == action for event in self.events)
+
+
+@dataclass(slots=True)
+class Regeneration:
+    """One pass over one declared type."""
+
+    engine: Engine
+    tree: Tree
+    type: FrameType
+    outcome: Outcome
+    progress: Callable[[int], None] | None = None
+    _bodies: dict[BodyHash, str] = field(default_factory=dict)
+    """Bodies made in this pass that a folder above may still need."""
+
+    def run(self, within: str = paths.ROOT, *, recursive: bool = True) -> None:
+        """Make everything that is stale in the scope."""
+        rules = self.type.rules
+        head_of = self.engine.shelf.heads_of(rules.type)
+        steps = list(stale_steps(self.tree, rules, head_of, within, recursive=recursive))
+        pool = self._pool()
+        files = sum(step.entry.kind is Kind.FILE for step in steps)
+        try:
+            for chunk in chunks(iter(steps), CHUNK):
+                files -= self._run_chunk(chunk, pool, files)
+                if self.progress is not None:
+                    self.progress(len(chunk))
+        finally:
+            if pool is not None:
+                pool.close()
+
+    def _pool(self) -> GeneratorPool | None:
+        maker = self.type.file
+        if maker is None:
+            return None
+        sent = Maker(maker.name, tuple(maker.options.items()))
+        return GeneratorPool(self.engine.root, self.engine.algorithm, maker.generator, sent)
+
+    def _run_chunk(self, chunk: list[Step], pool: GeneratorPool | None, files: int) -> int:
+        """Make and store one group; returns how many files were in it."""
+        batch = FrameBatch()
+        made = self._make_files([s for s in chunk if s.entry.kind is Kind.FILE], pool, files, batch)
+        self._fetch_bodies(chunk, batch)
+        events: list[Event] = []
+        for step in chunk:
+            if step.entry.kind is Kind.FILE:
+                events += self._file_frame(step, made.get(step.path), batch)
+            else:
+                events += self._folder_frame(step, batch)
+        if batch:
+            self.engine.shelf.keep(batch)
+        self.outcome.events += events
+        return sum(step.entry.kind is Kind.FILE for step in chunk)
+
+    # -- files
+
+    def _make_files(
+        self, steps: list[Step], pool: GeneratorPool | None, expected: int, batch: FrameBatch
+    ) -> dict[str, _Made]:
+        """A body for every file: from the memo, or by the generator."""
+        made: dict[str, _Made] = {}
+        waiting: dict[MemoKey, list[str]] = {}
+        tasks: list[Task] = []
+        sources: dict[str, Head] = {}
+        for step in steps:
+            name = paths.text_to_bytes(paths.split(step.path)[1])
+            assert self.type.file is not None
+            if self.type.input is None:
+                key = key_of_file(self.type.file.print, self.type.name, name, step.entry.content_id)
+            else:
+                source = self._input_head(step)
+                if source is None:
+                    made[step.path] = _Made(None, Action.GENERATED, "its input frame is not fresh")
+                    continue
+                sources[step.path] = source
+                key = key_of_file(self.type.file.print, self.type.name, name, source.content)
+            _, known = self.engine.shelf.memo(key)
+            if known is not None:
+                made[step.path] = _Made(known, Action.REUSED)
+            elif key in waiting:
+                # The same name and content twice in one pass is computed once.
+                waiting[key].append(step.path)
+            else:
+                waiting[key] = [step.path]
+                tasks.append(Task(step.path, step.entry.content_id))
+        if not tasks or pool is None:
+            return made
+        if self.type.input is None:
+            outcomes = pool.run(tasks, expected)
+        else:
+            read = [sources[task.path].content for task in tasks]
+            self._bodies.update(self.engine.shelf.store.bodies(read))
+            outcomes = [
+                pool.run_on(task.path, self._body(content))
+                for task, content in zip(tasks, read, strict=True)
+            ]
+        for (key, where), outcome in zip(waiting.items(), outcomes, strict=True):
+            self._take_outcome(key, where, outcome.body, outcome.problem, batch, made)
+        return made
+
+    def _input_head(self, step: Step) -> Head | None:
+        """The fresh frame that this type reads instead of the file."""
+        assert self.type.input is not None
+        return fresh_head(self.engine, self.tree, step.path, step.entry, self.type.input)
+
+    def _take_outcome(
+        self,
+        key: MemoKey,
+        where: list[str],
+        body: str | None,
+        problem: str | None,
+        batch: FrameBatch,
+        made: dict[str, _Made],
+    ) -> None:
+        if body is None:
+            for path in where:
+                made[path] = _Made(None, Action.GENERATED, problem or "changed meanwhile")
+            return
+        content = self._keep_body(body, batch)
+        batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
+        for number, path in enumerate(where):
+            action = Action.GENERATED if number == 0 else Action.REUSED
+            made[path] = _Made(content, action)
+
+    def _file_frame(self, step: Step, made: _Made | None, batch: FrameBatch) -> list[Event]:
+        if made is None or made.content is None:
+            problem = (made.problem or "") if made else ""
+            return [Event("failed", step.path, self.type.name, None, problem)]
+        assert self.type.file is not None
+        node_id = self.tree.node_id(step.path, step.entry)
+        source = self._input_head(step) if self.type.input is not None else None
+        basis = basis_of_generated(
+            node_id, self.type.file.print, source.frame_id if source else None
+        )
+        agent = self.type.rules.file_agent
+        return self._put(step, agent, basis, made.content, made.action, node_id, None, batch, True)
+
+    # -- folders
+
+    def _children(
+        self, step: Step, batch: FrameBatch
+    ) -> tuple[list[ChildFrame], list[ChildBody], bool]:
+        """What a folder's frame is made from, and whether every part of it is current."""
+        rules, current = self.type.rules, True
+        frames: list[ChildFrame] = []
+        bodies: list[ChildBody] = []
+        assert step.entry.folder is not None
+        for name, child in step.entry.folder.entries.items():
+            path = paths.join(step.path, name)
+            head = self._head(path, child, batch) if rules.wants(child) else None
+            if rules.wants(child) and not rules.is_current(head, child):
+                current = False
+            raw = paths.text_to_bytes(name)
+            node_id = self.tree.node_id(path, child)
+            frames.append(
+                ChildFrame(node_id, raw, child.kind.label, head.frame_id if head else None)
+            )
+            bodies.append(ChildBody(raw, child.kind.label, head.content if head else None))
+        return frames, bodies, current
+
+    def _head(self, path: str, entry: Entry, batch: FrameBatch) -> Head | None:
+        agent = self.type.rules.agent_for(entry)
+        new = batch.heads.get((path, self.type.name, agent))
+        return new or self.engine.shelf.head(path, self.type.name, agent)
+
+    def _folder_frame(self, step: Step, batch: FrameBatch) -> list[Event]:
+        maker = self.type.folder
+        assert maker is not None
+        frames, bodies, current = self._children(step, batch)
+        basis = basis_of_synthesis(
+            paths.text_to_bytes(step.path), self.type.name, maker.print, frames
+        )
+        key = key_of_folder(maker.print, self.type.name, bodies)
+        generation, content = batch.memo.get(key, self.engine.shelf.memo(key))
+        action = Action.REUSED
+        if content is None:
+            action = Action.GENERATED
+            try:
+                content = self._keep_body(maker.policy.synthesize(self._inputs(bodies)), batch)
+            except Exception as error:  # a custom policy may raise anything
+                problem = f"{type(error).__name__}: {error}"
+                return [Event("failed", step.path, self.type.name, None, problem)]
+            batch.memo[key] = (generation, content)
+        node_id = self.tree.node_id(step.path, step.entry)
+        document = children_document(maker.print, frames)
+        agent = self.type.rules.folder_agent
+        return self._put(step, agent, basis, content, action, node_id, document, batch, current)
+
+    def _inputs(self, bodies: list[ChildBody]) -> list[ChildInput]:
+        return [
+            ChildInput(paths.bytes_to_text(name), kind, None if body is None else self._body(body))
+            for name, kind, body in bodies
+        ]
+
+    def _body(self, content: BodyHash) -> str:
+        known = self._bodies.get(content)
+        if known is None:
+            fetched = self.engine.shelf.store.bodies([content])
+            known = fetched.get(content, "")
+            self._bodies[content] = known
+        return known
+
+    def _fetch_bodies(self, chunk: Iterable[Step], batch: FrameBatch) -> None:
+        """Read in one query the bodies that this chunk's policies may need."""
+        wanted: set[BodyHash] = set()
+        for step in chunk:
+            if step.entry.folder is not None:
+                for name, child in step.entry.folder.entries.items():
+                    if self.type.rules.wants(child):
+                        head = self._head(paths.join(step.path, name), child, batch)
+                        if head is not None and head.content not in self._bodies:
+                            wanted.add(head.content)
+        if len(self._bodies) > 20 * CHUNK:
+            self._bodies.clear()
+        self._bodies.update(self.engine.shelf.store.bodies(wanted))
+
+    # -- storing
+
+    def _keep_body(self, body: str, batch: FrameBatch) -> BodyHash:
+        content = body_hash(body)
+        batch.bodies[content] = body
+        self._bodies[content] = body
+        return content
+
+    def _put(
+        self,
+        step: Step,
+        agent: str,
+        basis: BasisHash,
+        content: BodyHash,
+        action: Action,
+        node_id: NodeId,
+        document: dict[str, object] | None,
+        batch: FrameBatch,
+        current: bool,
+    ) -> list[Event]:
+        identity = frame_id(basis, self.type.name, agent, content)
+        verified = step.entry.content_id if current else None
+        key = (step.path, self.type.name, agent)
+        old = self.engine.shelf.head(*key)
+        head = Head(identity, basis, content, verified, self.type.rules.config, action)
+        if old is not None and old.frame_id == identity:
+            # The same frame again: only the proof of its freshness is new.
+            batch.heads[key] = head._replace(action=old.action)
+            return []
+        inputs = None
+        if document is not None:
+            inputs = remember_inputs(self.engine, key, document, batch)
+        meta, now = json.dumps({"action": action.value}), self.engine.clock.now_ns()
+        kind = self.type.name
+        batch.frames.append(
+            Frame(identity, step.path, kind, agent, basis, content, node_id, inputs, meta, now)
+        )
+        batch.heads[key] = head
+        return [Event(action.value, step.path, self.type.name, identity)]
+
+
+class _Made(NamedTuple):
+    """A file's body and where it came from, or why there is none."""
+
+    content: BodyHash | None
+    action: Action
+    problem: str | None = None

@@ -1,0 +1,131 @@
+"""The stale part of a declared type, leaves first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from indexer.core import paths
+from indexer.core.frames import Head
+from indexer.core.kinds import Kind
+from indexer.core.tree import Entry, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What planning needs to know of a declared type."""
+
+    type: str
+    scopes: tuple[str, ...]
+    config: bytes
+    """Hash of everything about the type that can change its frames."""
+    size_limit: int
+    has_file_frames: bool
+    has_folder_frames: bool
+    file_agent: str
+    folder_agent: str
+
+    def covers(self, path: str) -> bool:
+        """Whether a path lies in a declared scope."""
+        return any(paths.is_within(path, scope) for scope in self.scopes)
+
+    def wants(self, entry: Entry) -> bool:
+        """Whether a node of this shape gets a frame."""
+        if entry.kind is Kind.DIRECTORY:
+            return self.has_folder_frames
+        return self.has_file_frames and entry.kind is Kind.FILE and entry.size <= self.size_limit
+
+    def agent_for(self, entry: Entry) -> str:
+        """Whose head is kept at a node."""
+        return self.folder_agent if entry.kind is Kind.DIRECTORY else self.file_agent
+
+    def is_current(self, head: Head | None, entry: Entry) -> bool:
+        """Whether a head was shown to be fresh for exactly this content and configuration."""
+        return head is not None and head.verified == entry.content_id and head.config == self.config
+
+
+class Step(NamedTuple):
+    """One frame to make."""
+
+    path: str
+    entry: Entry
+
+
+HeadOf = Callable[[str, str], Head | None]
+"""The head of a type at (path, agent)."""
+
+
+def starts(rules: Rules, within: str) -> list[str]:
+    """Where to begin: the declared scopes cut to a part of the workspace."""
+    found = set()
+    for scope in rules.scopes:
+        if paths.is_within(scope, within):
+            found.add(scope)
+        elif paths.is_within(within, scope):
+            found.add(within)
+    return sorted(path for path in found if found.isdisjoint(paths.ancestors(path)))
+
+
+def stale_steps(
+    tree: Tree, rules: Rules, head_of: HeadOf, within: str = paths.ROOT, *, recursive: bool = True
+) -> Iterator[Step]:
+    """Every frame that is missing or not current, children before parents.
+
+    A folder whose head is current is not entered: its id vouches for everything below it.
+    """
+    for start in starts(rules, within):
+        entry = tree.get(start)
+        if entry is None:
+            continue
+        if recursive:
+            yield from _below(rules, head_of, start, entry)
+        elif rules.wants(entry) and not rules.is_current(
+            head_of(start, rules.agent_for(entry)), entry
+        ):
+            yield Step(start, entry)
+
+
+def _below(rules: Rules, head_of: HeadOf, path: str, entry: Entry) -> Iterator[Step]:
+    stack: list[tuple[str, Entry, bool]] = [(path, entry, False)]
+    while stack:
+        path, entry, entered = stack.pop()
+        if entered:
+            yield Step(path, entry)
+            continue
+        wanted = rules.wants(entry)
+        if wanted and rules.is_current(head_of(path, rules.agent_for(entry)), entry):
+            continue
+        if wanted:
+            stack.append((path, entry, True))
+        if entry.folder is not None:
+            stack.extend(
+                (paths.join(path, name), child, False)
+                for name, child in reversed(list(entry.folder.entries.items()))
+                if child.kind is not Kind.LINK
+            )
+
+
+def chunks(steps: Iterator[Step], size: int) -> Iterator[list[Step]]:
+    """Steps in groups that are stored together."""
+    group: list[Step] = []
+    for step in steps:
+        group.append(step)
+        if len(group) >= size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def affected_types(inputs: Mapping[str, str | None], changed: str) -> list[str]:
+    """The types that read a changed type's frames, directly or through another."""
+    found: list[str] = []
+    pending = [changed]
+    while pending:
+        source = pending.pop()
+        for name, source_of in inputs.items():
+            if source_of == source and name not in found:
+                found.append(name)
+                pending.append(name)
+    return found

@@ -1,0 +1,307 @@
+"""Frames in the database: bodies once each, frames and heads as logs, the memo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from indexer.core.frames import (
+    Action,
+    BasisHash,
+    BodyHash,
+    Frame,
+    FrameId,
+    Head,
+    HeadKey,
+    MemoKey,
+)
+from indexer.core.ids import NodeId
+from indexer.store.database import Database, Row, append_rows, put_meta
+
+
+class Agent(NamedTuple):
+    """Who may do what."""
+
+    id: str
+    role: str
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class FrameBatch:
+    """New frames with all that belongs to them, stored whole or not at all."""
+
+    frames: list[Frame] = field(default_factory=list)
+    bodies: dict[BodyHash, str] = field(default_factory=dict)
+    heads: dict[HeadKey, Head] = field(default_factory=dict)
+    memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
+    inputs: dict[bytes, InputList] = field(default_factory=dict)
+    agents: list[Agent] = field(default_factory=list)
+    journal_number: int | None = None
+    """The journal record that this batch applies."""
+
+    def __bool__(self) -> bool:
+        return bool(self.frames or self.heads or self.memo or self.agents)
+
+
+class InputList(NamedTuple):
+    """The inputs of a frame: whole, or as what differs from another list."""
+
+    base: bytes | None
+    document: str
+
+
+class StoredFrame(NamedTuple):
+    """A frame with its place in the store."""
+
+    seq: int
+    frame: Frame
+
+
+_FRAME_COLUMNS: Final = (
+    "seq, frame_id, path, type, agent, basis, content, node_id, inputs, meta, created_ns"
+)
+
+
+class FrameStore:
+    """Reads and writes frames of one workspace."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # -- reading
+
+    def next_seq(self) -> int:
+        """The number the next stored batch gets."""
+        rows = self._database.rows(
+            "SELECT greatest(coalesce((SELECT max(seq) FROM head_log), 0),"
+            " coalesce((SELECT max(seq) FROM agent_log), 0))"
+        )
+        return int(rows[0][0]) + 1
+
+    def heads(self) -> dict[HeadKey, Head]:
+        """Every head."""
+        rows = self._database.rows(
+            "SELECT path, type, agent, frame_id, basis, content, verified, config, action"
+            " FROM head_log"
+            " QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
+        )
+        return {
+            (path, kind, agent): Head(frame, basis, content, verified, config, Action(action))
+            for path, kind, agent, frame, basis, content, verified, config, action in rows
+        }
+
+    def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:
+        """The newest generation of every key."""
+        rows = self._database.rows(
+            "SELECT key, generation, content FROM memo"
+            " QUALIFY row_number() OVER (PARTITION BY key ORDER BY generation DESC,"
+            " content IS NOT NULL DESC) = 1"
+        )
+        return {MemoKey(key): (generation, content) for key, generation, content in rows}
+
+    def known_bodies(self) -> set[BodyHash]:
+        """The hashes of all stored bodies that still have their content."""
+        rows = self._database.rows("SELECT sha256 FROM bodies WHERE content IS NOT NULL")
+        return {BodyHash(row[0]) for row in rows}
+
+    def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
+        """The contents of some bodies; what was compacted away is missing."""
+        hashes = list(dict.fromkeys(wanted))
+        if not hashes:
+            return {}
+        rows = self._database.rows(
+            "SELECT sha256, content FROM bodies"
+            " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL",
+            [hashes],
+        )
+        return {BodyHash(sha256): content for sha256, content in rows}
+
+    def all_bodies(self) -> list[tuple[BodyHash, str | None]]:
+        """Every body with its content, None where it was compacted away."""
+        return [
+            (BodyHash(sha256), content)
+            for sha256, content in self._database.rows("SELECT sha256, content FROM bodies")
+        ]
+
+    def body_rows(self) -> set[BodyHash]:
+        """The hashes of all bodies, compacted ones included."""
+        return {BodyHash(row[0]) for row in self._database.rows("SELECT sha256 FROM bodies")}
+
+    def frame(self, frame_id: FrameId) -> StoredFrame | None:
+        """One frame by its id."""
+        rows = self._database.rows(
+            f"SELECT {_FRAME_COLUMNS} FROM frame_log WHERE frame_id = ? ORDER BY seq LIMIT 1",
+            [frame_id],
+        )
+        return _stored(rows[0]) if rows else None
+
+    def known_frames(self, wanted: Iterable[FrameId]) -> set[FrameId]:
+        """Which of these frames are stored already."""
+        hashes = list(wanted)
+        if not hashes:
+            return set()
+        rows = self._database.rows(
+            "SELECT DISTINCT frame_id FROM frame_log WHERE frame_id IN (SELECT unnest(?::BLOB[]))",
+            [hashes],
+        )
+        return {FrameId(row[0]) for row in rows}
+
+    def history(self, path: str, frame_type: str | None = None) -> list[StoredFrame]:
+        """All frames of a path, newest first."""
+        clause = " AND type = ?" if frame_type is not None else ""
+        parameters = [path] if frame_type is None else [path, frame_type]
+        rows = self._database.rows(
+            f"SELECT {_FRAME_COLUMNS} FROM frame_log WHERE path = ?{clause}"
+            " ORDER BY seq DESC, frame_id",
+            parameters,
+        )
+        return [_stored(row) for row in rows]
+
+    def frames(self, wanted: Iterable[FrameId]) -> dict[FrameId, StoredFrame]:
+        """Several frames by id."""
+        hashes = list(dict.fromkeys(wanted))
+        if not hashes:
+            return {}
+        rows = self._database.rows(
+            f"SELECT {_FRAME_COLUMNS} FROM frame_log"
+            " WHERE frame_id IN (SELECT unnest(?::BLOB[])) ORDER BY seq DESC",
+            [hashes],
+        )
+        return {FrameId(row[1]): _stored(row) for row in rows}
+
+    def all_frames(self) -> list[StoredFrame]:
+        """Every frame, oldest first."""
+        rows = self._database.rows(f"SELECT {_FRAME_COLUMNS} FROM frame_log ORDER BY seq, frame_id")
+        return [_stored(row) for row in rows]
+
+    def head_history(self, path: str, frame_type: str) -> list[tuple[int, FrameId, Action]]:
+        """How the heads of a path and type moved, newest first."""
+        rows = self._database.rows(
+            "SELECT seq, frame_id, action FROM head_log WHERE path = ? AND type = ?"
+            " ORDER BY seq DESC",
+            [path, frame_type],
+        )
+        return [(seq, FrameId(frame), Action(action)) for seq, frame, action in rows]
+
+    def inputs(self, wanted: bytes) -> Any:
+        """A stored list of inputs, put together from its base where it has one."""
+        differences = []
+        current: bytes | None = wanted
+        while current is not None:
+            rows = self._database.rows(
+                "SELECT base, list FROM input_lists WHERE hash = ? LIMIT 1", [current]
+            )
+            if not rows:
+                return None
+            current, text = rows[0]
+            differences.append(json.loads(text))
+        whole = differences.pop()
+        for difference in reversed(differences):
+            whole = apply_difference(whole, difference)
+        return whole
+
+    def known_inputs(self, wanted: Sequence[bytes]) -> set[bytes]:
+        """Which of these lists are stored already."""
+        if not wanted:
+            return set()
+        rows = self._database.rows(
+            "SELECT DISTINCT hash FROM input_lists WHERE hash IN (SELECT unnest(?::BLOB[]))",
+            [list(wanted)],
+        )
+        return {row[0] for row in rows}
+
+    def agents(self) -> dict[str, Agent]:
+        """Registered agents by id."""
+        rows = self._database.rows(
+            "SELECT id, role, capabilities FROM agent_log"
+            " QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1 ORDER BY id"
+        )
+        return {id_: Agent(id_, role, tuple(able or ())) for id_, role, able in rows}
+
+    def journal_number(self) -> int:
+        """The number of the last journal record applied."""
+        rows = self._database.rows("SELECT value FROM meta WHERE key = 'journal'")
+        return int(rows[0][0]) if rows else 0
+
+    def counts(self) -> tuple[int, int]:
+        """Number of frames and of bodies."""
+        rows = self._database.rows(
+            "SELECT (SELECT count(*) FROM frame_log), (SELECT count(*) FROM bodies)"
+        )
+        return rows[0][0], rows[0][1]
+
+    # -- writing
+
+    def record(self, batch: FrameBatch, seq: int) -> None:
+        """Store a batch in one transaction; bodies and frames must not be stored already."""
+        with self._database.transaction() as connection:
+            append_rows(connection, "bodies", list(batch.bodies.items()))
+            append_rows(connection, "frame_log", [_frame_row(seq, f) for f in batch.frames])
+            append_rows(
+                connection,
+                "head_log",
+                [(seq, *key, *head) for key, head in batch.heads.items()],
+            )
+            append_rows(connection, "memo", [(key, *value) for key, value in batch.memo.items()])
+            append_rows(
+                connection,
+                "input_lists",
+                [(key, value.base, value.document) for key, value in batch.inputs.items()],
+            )
+            append_rows(
+                connection,
+                "agent_log",
+                [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
+            )
+            if batch.journal_number is not None:
+                put_meta(connection, "journal", str(batch.journal_number))
+
+    def set_journal_number(self, number: int) -> None:
+        """Note that the journal has been applied up to a record that needed no frames."""
+        with self._database.transaction() as connection:
+            put_meta(connection, "journal", str(number))
+
+    def drop_bodies(self, unwanted: Sequence[BodyHash]) -> int:
+        """Forget the contents of some bodies; their rows stay."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE bodies SET content = NULL WHERE sha256 IN (SELECT unnest(?::BLOB[]))",
+                [list(unwanted)],
+            )
+            # Without its content a memo entry would promise what it cannot give.
+            connection.execute(
+                "DELETE FROM memo WHERE content IN (SELECT unnest(?::BLOB[]))", [list(unwanted)]
+            )
+        return len(unwanted)
+
+
+def _stored(row: Row) -> StoredFrame:
+    seq, frame_id, path, kind, agent, basis, content, node_id, inputs, meta, created_ns = row
+    frame = Frame(
+        FrameId(frame_id), path, kind, agent, BasisHash(basis), BodyHash(content),
+        NodeId(node_id), inputs, meta, created_ns,
+    )  # fmt: skip
+    return StoredFrame(seq, frame)
+
+
+def _frame_row(seq: int, frame: Frame) -> Row:
+    return (
+        seq, frame.frame_id, frame.path, frame.type, frame.agent, frame.basis, frame.content,
+        frame.node_id, frame.inputs, frame.meta, frame.created_ns,
+    )  # fmt: skip
+
+
+def difference(base: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """What turns one children mapping into another; None marks what went."""
+    changed = {key: value for key, value in whole.items() if base.get(key) != value}
+    changed.update((key, None) for key in base if key not in whole)
+    return changed
+
+
+def apply_difference(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping after a difference."""
+    merged = {**base, **change}
+    return {key: value for key, value in merged.items() if value is not None}

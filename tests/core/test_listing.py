@@ -1,0 +1,159 @@
+"""The stat cache's byte strings, and packed stats."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.core import filestat, listing, paths
+from indexer.core.hashing import HASHES
+from indexer.core.kinds import Kind
+from indexer.core.listing import Listing
+from indexer.core.tree import Entry, Folder
+from indexer.errors import CorruptError
+
+SECOND = 1_000_000_000
+
+
+def leaf(algorithm: Any, content: bytes, kind: Kind = Kind.FILE, ino: int = 7) -> Entry:
+    stat = filestat._STAT.pack(ino, len(content), -5, 1 << 60)
+    return Entry(kind, algorithm.of_file(content), len(content), stat)
+
+
+NAMES = st.binary(min_size=1, max_size=255).map(
+    lambda raw: paths.bytes_to_text(raw.replace(b"\0", b"n").replace(b"/", b"s"))
+)
+CONTENTS = st.dictionaries(
+    NAMES, st.tuples(st.sampled_from(list(Kind)), st.binary(max_size=4)), max_size=6
+)
+
+
+@pytest.mark.parametrize("name", sorted(HASHES))
+@given(contents=CONTENTS)
+def test_a_listing_reads_back_as_it_was(name: str, contents: dict[str, Any]) -> None:
+    algorithm = HASHES[name]
+    entries = {
+        name: Folder.of(algorithm, {}).as_entry()
+        if kind is Kind.DIRECTORY
+        else leaf(algorithm, content, kind)
+        for name, (kind, content) in contents.items()
+    }
+    folder = Folder.of(algorithm, entries)
+    read = list(listing.decode(listing.encode(folder), algorithm.size))
+    assert [(x.name, x.kind, x.content_id, x.stat) for x in read] == [
+        (name, entry.kind, entry.content_id, entry.stat) for name, entry in folder.entries.items()
+    ]
+
+
+def two_entries() -> Listing:
+    algorithm = HASHES["xxh3_128"]
+    entries = {"file": leaf(algorithm, b"1"), "folder": Folder.of(algorithm, {}).as_entry()}
+    return listing.encode(Folder.of(algorithm, entries))
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 3))
+def test_a_shortened_listing_is_damage(cut: int) -> None:
+    whole = two_entries()
+    shortened = [Listing(whole.stats[:-cut], whole.ids), Listing(whole.stats, whole.ids[:-cut])]
+    for each in shortened:
+        with pytest.raises(CorruptError):
+            list(listing.decode(each, 16))
+
+
+def test_an_unknown_kind_is_damage() -> None:
+    whole = two_entries()
+    with pytest.raises(CorruptError):
+        list(listing.decode(Listing(b"\x09" + whole.stats[1:], whole.ids), 16))
+
+
+def test_only_folders_that_are_other_objects_are_listed_again() -> None:
+    algorithm = HASHES["xxh3_128"]
+
+    def folder(**entries: Any) -> Entry:
+        made = {n: e if isinstance(e, Entry) else leaf(algorithm, e) for n, e in entries.items()}
+        return Folder.of(algorithm, made).as_entry()
+
+    same = folder(x=b"1")
+    old = folder(same=same, gone=folder(deep=folder(y=b"2")), moved=folder(z=b"3"), f=b"4").folder
+    new = folder(same=same, new=folder(q=b"5"), moved=folder(z=b"6"), gone=b"now a file").folder
+    assert old is not None
+    assert new is not None
+    found = listing.changed(old, new)
+    assert found.keys() == {"", "new", "moved", "gone", "gone/deep"}
+    assert found["gone"] is None
+    assert found["gone/deep"] is None
+    assert found[""] == listing.encode(new)
+    assert listing.changed(old, old) == {}
+    assert listing.changed(None, new).keys() == {"", "same", "new", "moved"}
+    assert set(listing.changed(new, None).values()) == {None}
+
+
+# -- stats
+
+
+def stat_of(path: Path, *, mtime_ns: int | None = None) -> os.stat_result:
+    path.write_bytes(b"content")
+    if mtime_ns is not None:
+        os.utime(path, ns=(mtime_ns, mtime_ns))
+    return path.stat()
+
+
+def test_a_packed_stat_tells_inode_size_and_times_apart(tmp_path: Path) -> None:
+    one = stat_of(tmp_path / "one", mtime_ns=10 * SECOND)
+    packed = filestat.pack(one)
+    assert len(packed) == filestat.PACKED_SIZE
+    assert filestat.size_of(packed) == 7
+    assert packed == filestat.pack((tmp_path / "one").stat())
+    other = stat_of(tmp_path / "two", mtime_ns=10 * SECOND)
+    assert filestat.pack(other) != packed, "another inode"
+    os.utime(tmp_path / "one", ns=(10 * SECOND, 10 * SECOND + 1))
+    assert filestat.pack((tmp_path / "one").stat()) != packed, "another time"
+
+
+def test_an_unvouched_stat_equals_none_on_disk(tmp_path: Path) -> None:
+    stat = stat_of(tmp_path / "one", mtime_ns=0)
+    assert filestat.unvouched(stat.st_size) != filestat.pack(stat)
+    assert filestat.size_of(filestat.unvouched(1 << 40)) == 1 << 40
+
+
+class FakeStat:
+    """The fields that stats are made of."""
+
+    def __init__(self, mtime: int, ctime: int) -> None:
+        self.st_ino, self.st_size, self.st_mtime_ns, self.st_ctime_ns = 1, 2, mtime, ctime
+
+
+@pytest.mark.parametrize("times", [(-(1 << 62), 5), (1 << 63, 5), (5, 1 << 64), (1 << 64, 1 << 63)])
+def test_times_far_away_can_be_packed(times: tuple[int, int]) -> None:
+    """ext4 keeps times up to the year 2446; 64 bits of nanoseconds end in 2262."""
+    stat: Any = FakeStat(*times)
+    assert len(filestat.pack(stat)) == filestat.PACKED_SIZE
+    assert filestat.pack(stat) != filestat.pack(FakeStat(times[0] + 1, times[1]))  # type: ignore[arg-type]
+
+
+NOW = 1_700_000_000 * SECOND + 123_456_789
+
+
+@pytest.mark.parametrize(
+    ("mtime", "ctime", "racy"),
+    [
+        (NOW - 10 * SECOND, NOW - 10 * SECOND, False),
+        (NOW, NOW, True),
+        (NOW + SECOND, NOW + SECOND, True),
+        (NOW - 19_000_000, NOW - 10 * SECOND, True),
+        (NOW - 10 * SECOND, NOW - 19_000_000, True),
+        (NOW - 21_000_000, NOW - 21_000_000, False),
+        # Whole seconds only: a file system that does not know better.
+        (NOW // SECOND * SECOND, NOW // SECOND * SECOND, True),
+        (NOW // SECOND * SECOND - SECOND, NOW // SECOND * SECOND - SECOND, True),
+        (NOW // SECOND * SECOND - 3 * SECOND, NOW // SECOND * SECOND - 3 * SECOND, False),
+    ],
+)
+def test_what_is_too_young_to_be_trusted(mtime: int, ctime: int, racy: bool) -> None:
+    stat: Any = FakeStat(mtime, ctime)
+    assert filestat.is_racy(stat, NOW) is racy

@@ -1,0 +1,330 @@
+"""Token counts equal tiktoken's own, offline, whatever the text."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import random
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import tiktoken
+import tiktoken_ext.openai_public as published
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.core import encodings
+from indexer.core.encodings import ENCODINGS, TokenTableError, UnknownEncodingError, count_tokens
+from indexer.core.tokens import (
+    CountCache,
+    NullTokenCounter,
+    TiktokenCounter,
+    TokenCounter,
+    text_sha256,
+)
+
+RANKS = Path(encodings.__file__).parent / "ranks"
+BOTH = sorted(ENCODINGS)
+BLANKS = " \t\u00a0\u3000\u2028\x85\x0b"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tiktoken.Encoding]]:
+    """The encodings exactly as tiktoken builds them itself, from a cache it believes in."""
+    folder = tmp_path_factory.mktemp("tiktoken")
+    for name in BOTH:
+        url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
+        table = gzip.decompress((RANKS / f"{name}.tiktoken.gz").read_bytes())
+        (folder / hashlib.sha1(url.encode()).hexdigest()).write_bytes(table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
+        yield {name: tiktoken.Encoding(**published.ENCODING_CONSTRUCTORS[name]()) for name in BOTH}
+
+
+@pytest.fixture
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs count as long from three characters on, so that small texts reach the cutting."""
+    monkeypatch.setattr(encodings, "RUN_LIMIT", 3)
+
+
+def corpus() -> list[str]:
+    """Files of the standard library, the ones with the most unusual text among them."""
+    library = Path(sysconfig.get_path("stdlib"))
+    paths = sorted(library.glob("*.py"))[::4] + sorted(library.glob("encodings/*.py"))[::12]
+    paths += sorted((library / "idlelib").glob("*.txt")) + sorted(library.glob("lib2to3/*.txt"))
+    paths += [library / "pydoc_data" / "topics.py", library / "html" / "entities.py"]
+    return [path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file()]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_counts_equal_tiktokens_own_on_real_files(
+    name: str, own: dict[str, tiktoken.Encoding]
+) -> None:
+    texts = corpus()
+    assert len(texts) > 50
+    counter = TiktokenCounter(encoding_name=name)
+    for text in texts:
+        assert counter.count_text(text) == len(own[name].encode_ordinary(text))
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_the_encoding_is_tiktokens_own_in_every_part(
+    name: str, own: dict[str, tiktoken.Encoding]
+) -> None:
+    ours = encodings.load_encoding(name)
+    assert ours._pat_str == own[name]._pat_str
+    assert ours._special_tokens == own[name]._special_tokens
+    assert ours._mergeable_ranks == own[name]._mergeable_ranks
+
+
+@pytest.mark.parametrize("name", BOTH)
+@settings(max_examples=150, deadline=None)
+@given(text=st.text(max_size=200))
+def test_counts_equal_tiktokens_own_on_any_text(
+    name: str, own: dict[str, tiktoken.Encoding], text: str
+) -> None:
+    assert count_tokens(name, text) == len(own[name].encode_ordinary(text))
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_special_tokens_count_as_ordinary_text(
+    name: str, own: dict[str, tiktoken.Encoding]
+) -> None:
+    text = "<|endoftext|> and <|endofprompt|><|fim_prefix|>"
+    count = TiktokenCounter(encoding_name=name).count_text(text)
+    assert count == len(own[name].encode(text, disallowed_special=()))
+    assert count > 10
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\ude00\ud83d", "x" * 50 + "\ud83d"])
+def test_a_lone_surrogate_counts_as_the_replacement_character(text: str) -> None:
+    replaced = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+    counter = TiktokenCounter()
+    assert counter.count_text(text) == counter.count_text(replaced)
+
+
+def test_a_surrogate_pair_counts_as_its_character() -> None:
+    counter = TiktokenCounter()
+    assert counter.count_text("\ud83d\ude00!") == counter.count_text("\U0001f600!")
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("frame", ["{}", "x\n{}!", "1{}\u00e9 {}\n"])
+def test_blank_runs_that_make_tiktoken_panic_are_counted(name: str, frame: str) -> None:
+    run = " " * 1_100_000
+    count = count_tokens(name, frame.replace("{}", run))
+    # The longest token of blanks has 128 characters.
+    assert len(run) // 128 <= count // frame.count("{}") <= len(run) // 64
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("frame", ["9{}", "x{}y"])
+def test_blank_runs_just_below_the_panic_equal_tiktokens_own(
+    name: str, frame: str, own: dict[str, tiktoken.Encoding]
+) -> None:
+    text = frame.format(" " * 999_000)
+    assert count_tokens(name, text) == len(own[name].encode_ordinary(text))
+
+
+@pytest.mark.usefixtures("short_runs")
+@pytest.mark.parametrize("name", BOTH)
+def test_cutting_blank_runs_changes_no_count(name: str, own: dict[str, tiktoken.Encoding]) -> None:
+    rng = random.Random(name)
+    alphabet = [*BLANKS, " ", " ", "\n", "\r\n", "a", "B", "7", "!", "/", "'s", "\x1c", "\u00e9"]
+    for _ in range(4000):
+        parts = rng.choices(alphabet, k=rng.randint(1, 12))
+        text = "".join(part * rng.choice([1, 1, 2, 3, 7]) for part in parts)
+        assert count_tokens(name, text) == len(own[name].encode_ordinary(text)), ascii(text)
+
+
+def test_a_panic_becomes_an_error_of_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    panic = type("PanicException", (BaseException,), {})
+
+    def give_up(text: str) -> list[int]:
+        raise panic
+
+    monkeypatch.setattr(
+        encodings, "load_encoding", lambda name: SimpleNamespace(encode_ordinary=give_up)
+    )
+    with pytest.raises(TokenTableError, match="gave up on 4 characters"):
+        count_tokens("o200k_base", "text")
+
+
+def test_an_interrupt_is_not_mistaken_for_a_panic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(text: str) -> list[int]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        encodings, "load_encoding", lambda name: SimpleNamespace(encode_ordinary=interrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        count_tokens("o200k_base", "text")
+
+
+OFFLINE = """
+import socket, sys
+def refuse(*args, **kwargs):
+    raise OSError("the network is cut off")
+socket.socket = socket.create_connection = socket.getaddrinfo = refuse
+from indexer.core.tokens import TiktokenCounter
+assert "tiktoken" not in sys.modules
+print([TiktokenCounter(encoding_name=n).count_text("hello world") for n in sys.argv[1:]])
+print(TiktokenCounter("gpt-4").count_text("hello"), TiktokenCounter("nobody-1").encoding_name)
+assert "requests" not in sys.modules
+"""
+
+
+def test_counting_never_touches_the_network(tmp_path: Path) -> None:
+    root = Path(encodings.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", OFFLINE, *BOTH],
+        env={"PYTHONPATH": str(root), "TIKTOKEN_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split("\n")[:2] == ["[2, 2]", "1 o200k_base"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_or_creating_a_counter_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "_loaded", {})
+    monkeypatch.setattr(encodings, "read_ranks", lambda facts: pytest.fail("read a table"))
+    counter = TiktokenCounter(encoding_name="cl100k_base")
+    counter.cache.put(text_sha256("known"), 1)
+    assert counter.count_text("known") == 1
+    assert counter.count_text("") == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("gpt-4o", "o200k_base"),
+        ("gpt-4", "cl100k_base"),
+        ("gpt-3.5-turbo-0301", "cl100k_base"),
+        ("o3-mini", "o200k_base"),
+        ("totally-unknown-model-xyz", "o200k_base"),
+        ("text-davinci-003", "o200k_base"),
+        ("", "o200k_base"),
+    ],
+)
+def test_the_encoding_follows_the_model_and_falls_back(model: str, name: str) -> None:
+    assert TiktokenCounter(model).encoding_name == name
+
+
+def test_an_encoding_by_name_wins_over_the_model() -> None:
+    assert TiktokenCounter("gpt-4o", "cl100k_base").encoding_name == "cl100k_base"
+
+
+def test_an_unknown_encoding_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownEncodingError) as caught:
+        TiktokenCounter(encoding_name="p50k_base")
+    assert "cl100k_base, o200k_base" in caught.value.hint
+
+
+def test_a_damaged_or_missing_table_is_refused(tmp_path: Path) -> None:
+    facts = ENCODINGS["cl100k_base"]
+    packed = (RANKS / "cl100k_base.tiktoken.gz").read_bytes()
+    broken = {
+        "has the wrong SHA-256": gzip.compress(gzip.decompress(packed)[:-1]),
+        "cannot read": packed[: len(packed) // 2],
+        "Not a gzipped file": b"nothing of the kind",
+    }
+    for message, data in broken.items():
+        (tmp_path / "cl100k_base.tiktoken.gz").write_bytes(data)
+        with pytest.raises(TokenTableError, match=message) as caught:
+            encodings.read_ranks(facts, tmp_path)
+        assert "Reinstall" in caught.value.hint
+    (tmp_path / "cl100k_base.tiktoken.gz").unlink()
+    with pytest.raises(TokenTableError, match="cannot read"):
+        encodings.read_ranks(facts, tmp_path)
+
+
+def test_the_tables_carry_their_licence_and_no_time_stamp() -> None:
+    note = (RANKS / "LICENSE.txt").read_text()
+    for name, facts in ENCODINGS.items():
+        assert name in note
+        assert facts.table_sha256 in note
+        assert (RANKS / f"{name}.tiktoken.gz").read_bytes()[4:8] == bytes(4)
+    assert "MIT License" in note
+
+
+def test_messages_cost_their_text_and_their_framing() -> None:
+    counter = TiktokenCounter()
+    text = counter.count_text
+    assert counter.count_messages([]) == 0
+    assert counter.count_messages([{"role": "user", "content": "Hello"}]) == (
+        3 + text("user") + text("Hello") + 3
+    )
+    named = {"role": "user", "content": "Hello", "name": "Claude"}
+    assert counter.count_messages([named, {"role": "tool", "content": None}]) == (
+        (3 + text("user") + text("Hello") + text("Claude") + 1) + (3 + text("tool")) + 3
+    )
+
+
+def test_both_counters_are_token_counters() -> None:
+    assert isinstance(TiktokenCounter(), TokenCounter)
+    assert isinstance(NullTokenCounter(), TokenCounter)
+
+
+def test_the_null_counter_counts_nothing() -> None:
+    counter = NullTokenCounter()
+    assert counter.count_text("some text") == 0
+    assert counter.count_messages([{"role": "user", "content": "text"}]) == 0
+    assert counter.encoding_name == "null"
+
+
+def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+
+    def count(name: str, text: str) -> int:
+        encoded.append(text)
+        return 7
+
+    monkeypatch.setattr("indexer.core.tokens.count_tokens", count)
+    counter = TiktokenCounter()
+    assert [counter.count_text("abc"), counter.count_text("abc")] == [7, 7]
+    assert encoded == ["abc"]
+    assert counter.cache.snapshot() == {hashlib.sha256(b"abc").hexdigest(): 7}
+
+
+def test_seeded_counts_spare_the_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = CountCache()
+    cache.seed({text_sha256("abc"): 42})
+    monkeypatch.setattr("indexer.core.tokens.count_tokens", lambda *_: pytest.fail("encoded"))
+    assert TiktokenCounter(cache=cache).count_text("abc") == 42
+
+
+def test_the_cache_drops_the_least_recently_used() -> None:
+    cache = CountCache(max_entries=2)
+    cache.put("a", 1)
+    cache.put("b", 2)
+    assert cache.get("a") == 1
+    cache.put("c", 3)
+    assert cache.snapshot() == {"a": 1, "c": 3}
+    assert cache.get("b") is None
+    assert len(cache) == 2
+
+
+def test_many_threads_count_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "_loaded", {})
+    texts = [f"line {n} of some text\n" * (n % 5 + 1) for n in range(60)]
+    counter = TiktokenCounter(encoding_name="cl100k_base", cache=CountCache(max_entries=10))
+    results: list[list[int]] = []
+
+    def work() -> None:
+        results.append([counter.count_text(text) for text in texts])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[count_tokens("cl100k_base", text) for text in texts]] * 4
+    assert len(counter.cache) == 10
