@@ -272,7 +272,14 @@ class Engine:
 
     @property
     def types(self) -> dict[str, FrameType]:
-        """The declared frame types, read again when merkle.toml changes."""
+        """The declared frame types, as last read."""
+        if self._types is None:
+            self.refresh_types()
+        assert self._types is not None
+        return self._types[1]
+
+    def refresh_types(self) -> None:
+        """Read the declared types again when merkle.toml has changed."""
         try:
             text: bytes | None = (self.root / "merkle.toml").read_bytes()
         except OSError:
@@ -281,7 +288,6 @@ class Engine:
             tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
             limit = load_settings(self.root).size_limit
             self._types = (text, load_types(self.root, limit, tokens))
-        return self._types[1]
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text; the tables are loaded on first use."""
@@ -304,6 +310,7 @@ class Engine:
 
         Without a tree that is known to be what is on disk, every state is unknown.
         """
+        self.refresh_types()
         config = tuple(declared.rules.config for declared in self.types.values())
         key = (present.root_id if present else None, self.shelf.version, config)
         if self._states is None or self._states[0] != key:
@@ -317,6 +324,7 @@ class Engine:
 
     def tree_as_on_disk(self, path: str) -> Tree:
         """The tree with a path and everything below it as they are on disk now; stores nothing."""
+        self.refresh_types()
         if self.served or self.trees.head() is None:
             return self.tree
         return look_again(self, [(path, True)]).tree
@@ -338,6 +346,7 @@ class Engine:
         allow_secrets: bool = False,
     ) -> JsonObject:
         """Append a note, bound to what its author read."""
+        self.refresh_types()
         return put_frame(
             self, node, content, frame_type=frame_type, agent=agent, seen=seen, on=on, meta=meta,
             allow_secrets=allow_secrets,
@@ -381,6 +390,7 @@ class Engine:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
+        self.refresh_types()
         return regenerate(
             self, node, frame_type=frame_type, recursive=recursive, plan=plan, progress=progress
         )
@@ -395,6 +405,7 @@ class Engine:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Frames of a type for a folder, children first."""
+        self.refresh_types()
         return synthesize(
             self, node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
         )

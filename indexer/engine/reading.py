@@ -190,7 +190,8 @@ def count_states(
     for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
         per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
         states: Counter[str] = Counter()
-        for path, head in heads.items():
+        # Copied first: the writing thread may add a head meanwhile.
+        for path, head in list(heads.items()):
             if tree is None:
                 states[Freshness.UNKNOWN.value] += 1
             else:

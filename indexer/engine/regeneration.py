@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
@@ -66,7 +67,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Regeneration:
-    """One pass over one declared type."""
+    """Passes over one declared type, a stored chunk at a time."""
 
     engine: Engine
     tree: Tree
@@ -75,34 +76,63 @@ class Regeneration:
     progress: Callable[[int], None] | None = None
     _bodies: dict[BodyHash, str] = field(default_factory=dict)
     """Bodies made in this pass that a folder above may still need."""
+    _pool: GeneratorPool | None = None
+    _stuck: set[tuple[str, bytes]] = field(default_factory=set)
+    """What could not be made current with the content it has: not tried again in this pass."""
 
     def run(self, within: str = paths.ROOT, *, recursive: bool = True) -> None:
         """Make everything that is stale in the scope."""
-        rules = self.type.rules
-        head_of = self.engine.shelf.heads_of(rules.type)
-        steps = list(stale_steps(self.tree, rules, head_of, within, recursive=recursive))
-        pool = self._pool()
+        steps = list(self._stale(within, recursive))
         files = sum(step.entry.kind is Kind.FILE for step in steps)
         try:
             for chunk in chunks(iter(steps), CHUNK):
-                files -= self._run_chunk(chunk, pool, files)
+                files -= self._run_chunk(chunk, files)
                 if self.progress is not None:
                     self.progress(len(chunk))
         finally:
-            if pool is not None:
-                pool.close()
+            self.close()
 
-    def _pool(self) -> GeneratorPool | None:
+    def run_some(self, tree: Tree, limit: int = CHUNK) -> bool:
+        """Make the first `limit` stale frames of a tree; True when something was made or tried."""
+        self.tree = tree
+        chunk = list(islice(self._stale(paths.ROOT, True), limit))
+        # A full chunk of files means that there is more to come, and workers are worth it.
+        files = sum(step.entry.kind is Kind.FILE for step in chunk)
+        self._run_chunk(chunk, files if len(chunk) < limit else 2 * limit)
+        return bool(chunk)
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
+        head_of = self.engine.shelf.heads_of(self.type.name)
+        steps = stale_steps(self.tree, self.type.rules, head_of, within, recursive=recursive)
+        return (step for step in steps if (step.path, step.entry.content_id) not in self._stuck)
+
+    def _note_stuck(self, chunk: Iterable[Step]) -> None:
+        rules = self.type.rules
+        head_of = self.engine.shelf.heads_of(rules.type)
+        for step in chunk:
+            if not rules.is_current(head_of(step.path, rules.agent_for(step.entry)), step.entry):
+                self._stuck.add((step.path, step.entry.content_id))
+
+    def _workers(self) -> GeneratorPool | None:
         maker = self.type.file
-        if maker is None:
-            return None
-        sent = Maker(maker.name, tuple(maker.options.items()))
-        return GeneratorPool(self.engine.root, self.engine.algorithm, maker.generator, sent)
+        if maker is not None and self._pool is None:
+            sent = Maker(maker.name, tuple(maker.options.items()))
+            self._pool = GeneratorPool(
+                self.engine.root, self.engine.algorithm, maker.generator, sent
+            )
+        return self._pool
 
-    def _run_chunk(self, chunk: list[Step], pool: GeneratorPool | None, files: int) -> int:
+    def _run_chunk(self, chunk: list[Step], files: int) -> int:
         """Make and store one group; returns how many files were in it."""
         batch = FrameBatch()
-        made = self._make_files([s for s in chunk if s.entry.kind is Kind.FILE], pool, files, batch)
+        of_files = [step for step in chunk if step.entry.kind is Kind.FILE]
+        made = self._make_files(of_files, self._workers(), files, batch)
         self._fetch_bodies(chunk, batch)
         events: list[Event] = []
         for step in chunk:
@@ -112,6 +142,7 @@ class Regeneration:
                 events += self._folder_frame(step, batch)
         if batch:
             self.engine.shelf.keep(batch)
+        self._note_stuck(chunk)
         self.outcome.events += events
         return sum(step.entry.kind is Kind.FILE for step in chunk)
 
@@ -303,8 +334,10 @@ class Regeneration:
         old = self.engine.shelf.head(*key)
         head = Head(identity, basis, content, verified, self.type.rules.config, action)
         if old is not None and old.frame_id == identity:
-            # The same frame again: only the proof of its freshness is new.
-            batch.heads[key] = head._replace(action=old.action)
+            # The same frame again: only the proof of its freshness can be new.
+            again = head._replace(action=old.action)
+            if again != old:
+                batch.heads[key] = again
             return []
         inputs = None
         if document is not None:

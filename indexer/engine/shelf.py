@@ -48,7 +48,8 @@ class Shelf:
 
     def heads_at(self, path: str) -> dict[Slot, Head]:
         """The heads of one path, in order of type and agent."""
-        return {slot: heads[path] for slot, heads in sorted(self.slots.items()) if path in heads}
+        slots = sorted(self.slots.items())
+        return {slot: heads[path] for slot, heads in slots if path in heads}
 
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""

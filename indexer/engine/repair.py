@@ -1,0 +1,107 @@
+"""`repair`: put aside what is damaged, rebuild from the files and the journal, say what is gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from indexer.engine.documents import JsonObject
+from indexer.engine.engine import Engine
+from indexer.errors import CorruptError, MerkleError
+from indexer.store import journal
+from indexer.store.layout import Layout, read_format
+from indexer.store.lock import OwnerLock
+
+
+def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> JsonObject:
+    """Check the journal and the database; rebuild what does not hold. Never deletes anything."""
+    read_format(root)
+    layout = Layout(root)
+    done: list[str] = []
+    gone: list[str] = []
+    quarantined: list[str] = []
+    lock = OwnerLock(layout.lock, "repair")
+    lock.acquire(wait=10.0)
+    try:
+        _repair_journal(layout, done, gone, quarantined)
+    finally:
+        lock.release()
+    problem = _database_problem(root)
+    if problem is not None:
+        lock.acquire(wait=10.0)
+        try:
+            moved = quarantine_database(layout)
+        finally:
+            lock.release()
+        quarantined += [str(path) for path in moved]
+        done.append(f"the database was put aside: {problem}")
+        gone.append("older deterministic frames and the history of roots")
+    with Engine(root, role="repair") as engine:
+        records = engine.redone
+        scanned = engine.scan(progress=progress)
+        if problem is not None:
+            done.append(f"rebuilt from a scan and {records} journal records")
+        return {
+            "repaired": bool(done),
+            "done": done,
+            "gone": gone,
+            "quarantined": quarantined,
+            "records": records,
+            "root": scanned["root"],
+            "nodes": scanned["nodes"],
+        }
+
+
+def _repair_journal(
+    layout: Layout, done: list[str], gone: list[str], quarantined: list[str]
+) -> None:
+    if not layout.journal.exists():
+        return
+    problems = journal.check(layout.journal)
+    if not problems:
+        return
+    saved = journal.salvage(layout.journal)
+    moved = journal.replace(
+        layout.journal, (record for _, record in saved.records), layout.quarantine
+    )
+    quarantined.append(str(moved))
+    done.append(f"the journal was put aside and written anew: {problems[0]}")
+    for numbers in saved.gone:
+        gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
+    # The numbers moved, so what the database applied cannot be compared any more.
+    if layout.database.exists():
+        quarantined += [str(path) for path in quarantine_database(layout)]
+        done.append("the database was put aside, to be rebuilt from the new journal")
+
+
+def _database_problem(root: Path) -> str | None:
+    """Why the database cannot be kept; None when it holds."""
+    try:
+        with Engine(root, role="repair") as engine:
+            found = engine.validate()
+    except CorruptError as error:
+        return error.message
+    except MerkleError:
+        raise
+    if found["errors"]:
+        first = found["errors"][0]
+        return f"{len(found['errors'])} findings, first: {first['message']}"
+    return None
+
+
+def quarantine_database(layout: Layout) -> list[Path]:
+    """Move the database file and its WAL into a fresh folder of the quarantine."""
+    layout.quarantine.mkdir(exist_ok=True)
+    number = 1
+    while (target := layout.quarantine / f"database-{number}").exists():
+        number += 1
+    target.mkdir()
+    moved = []
+    for source in (layout.database, layout.database.with_name(layout.database.name + ".wal")):
+        if source.exists():
+            destination = target / source.name
+            shutil.move(os.fspath(source), destination)
+            moved.append(destination)
+    return moved

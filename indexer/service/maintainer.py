@@ -1,0 +1,59 @@
+"""Keeping declared frames up to date behind the batches, a chunk at a time."""
+
+from __future__ import annotations
+
+from indexer.engine.engine import Engine
+from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.errors import UsageError
+
+
+class Maintainer:
+    """Regenerates what batches made stale; between two chunks the keeper does everything else."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._passes: list[Regeneration] = []
+        self.due = False
+        """Whether something may be stale."""
+        self.problem: str | None = None
+        """Why declared frames cannot be kept, when the configuration is wrong."""
+        self.generated = 0
+        self.reused = 0
+
+    def begin(self) -> None:
+        """The tree or the configuration moved: plan anew."""
+        self.close()
+        self.due = True
+
+    def step(self) -> None:
+        """Make and store one chunk; `due` tells whether there may be more."""
+        try:
+            self._engine.refresh_types()
+        except UsageError as error:
+            self.problem, self.due = error.message, False
+            return
+        self.problem = None
+        if not self._passes:
+            self._passes = [
+                Regeneration(self._engine, self._engine.tree, declared, Outcome())
+                for declared in self._engine.types.values()
+            ]
+        while self._passes:
+            current = self._passes[0]
+            current.outcome = Outcome()
+            more = current.run_some(self._engine.tree)
+            events = current.outcome.events
+            self.generated += current.outcome.count("generated")
+            self.reused += current.outcome.count("reused")
+            self._engine.publish_frames(events)
+            if more:
+                return
+            current.close()
+            self._passes.pop(0)
+        self.due = False
+
+    def close(self) -> None:
+        """End the worker processes."""
+        for one in self._passes:
+            one.close()
+        self._passes = []
