@@ -7,19 +7,14 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import listing
 from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
 from indexer.core.clock import Clock, SystemClock
-from indexer.core.frames import FrameId, HeadKey
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
-from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
-from indexer.engine.agents import add_agent, list_agents
-from indexer.engine.compaction import compact
-from indexer.engine.config import load_settings
 from indexer.engine.documents import (
     DiffDocument,
     JsonObject,
@@ -30,31 +25,28 @@ from indexer.engine.documents import (
     StatusDocument,
     ValidateDocument,
 )
-from indexer.engine.explain import explain
-from indexer.engine.history import diff_document, log_document
-from indexer.engine.journaling import journal_and_apply, open_journal
-from indexer.engine.maintenance import invalidate, regenerate, synthesize
-from indexer.engine.notes import carry_records, put_frame
-from indexer.engine.reading import count_states, get_head, get_node, list_frames
-from indexer.engine.regeneration import Event
-from indexer.engine.resolve import ignored_document, resolve_node
+from indexer.engine.late import LateModule
 from indexer.engine.root import check_root
 from indexer.engine.scanning import Looked, look, look_again, scan_document
-from indexer.engine.shelf import Shelf
-from indexer.engine.status import status_document
-from indexer.engine.transfer import export_pack, import_pack
-from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
-from indexer.engine.validation import validate_document
 from indexer.errors import MerkleError
 from indexer.scan.scopes import Scopes
 from indexer.scan.walk import Remark
 from indexer.store.database import Database
-from indexer.store.frames import FrameStore
 from indexer.store.layout import Layout, initialise, read_format
 from indexer.store.lock import OwnerLock
-from indexer.store.query import run_query
 from indexer.store.trees import Batch, Listings, Remarks, Root, TreeStore
-from indexer.synthesis.base import Tokens
+
+if TYPE_CHECKING:
+    from indexer.core.frames import FrameId, HeadKey
+    from indexer.engine import operations
+    from indexer.engine.events import Event
+    from indexer.engine.framing import Framing
+    from indexer.engine.shelf import Shelf
+    from indexer.engine.types import FrameType
+    from indexer.store.frames import FrameStore
+    from indexer.store.journal import Journal
+else:
+    operations = LateModule("indexer.engine.operations")
 
 DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
@@ -86,17 +78,7 @@ class Engine:
             self._lock.release()
             raise
         self.trees = TreeStore(self.database, self.algorithm)
-        self.frames = FrameStore(self.database)
-        self.shelf = Shelf(self.frames)
-        self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
-        """The list of inputs last stored for a head, to store the next as a difference."""
-        self.redone = 0
-        """How many journal records the database had missed when it was opened."""
-        self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
-        self._counter: TiktokenCounter | None = None
-        self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
-        self._states: tuple[object, tuple[dict[str, int], JsonObject, list[JsonObject]]] | None
-        self._states = None
+        self._framing: Framing | None = None
         self._tree: Tree | None = None
         self._loaded: dict[str, Listing] | None = None
         self._listed: Tree | None = None
@@ -105,12 +87,6 @@ class Engine:
         self.frame_subscribers: list[Callable[[list[Event]], None]] = []
         self.served = False
         """Whether a service keeps the tree in memory true, so that reads need no look at disk."""
-        try:
-            self.journal = open_journal(self)
-        except BaseException:
-            self.database.close()
-            self._lock.release()
-            raise
 
     @classmethod
     def create(cls, root: Path, *, hash_name: str | None = None, role: str = "command") -> Engine:
@@ -138,7 +114,8 @@ class Engine:
                     self.check_root()
                     self.flush_listings()
         finally:
-            self.journal.close()
+            if self._framing is not None:
+                self._framing.close()
             self.database.close()
             self._lock.release()
 
@@ -148,11 +125,9 @@ class Engine:
         self._tree = self._loaded = self._listed = None
         self.database = Database(self.layout.database)
         self.trees = TreeStore(self.database, self.algorithm)
-        self.frames = FrameStore(self.database)
-        self.shelf = Shelf(self.frames)
-        self.input_chains.clear()
-        self.journal.close()
-        self.journal = open_journal(self)
+        if self._framing is not None:
+            self._framing.close()
+            self._framing = None
 
     # -- the tree in memory
 
@@ -234,7 +209,7 @@ class Engine:
     def status(self) -> StatusDocument:
         """Compare the disk with the recorded tree, changing nothing."""
         with _no_cycle_collection():
-            return status_document(self)
+            return operations.status_document(self)
 
     def validate(
         self,
@@ -245,77 +220,88 @@ class Engine:
     ) -> ValidateDocument:
         """Check every invariant of what is stored, and with `content` the disk against it."""
         with _no_cycle_collection():
-            return validate_document(self, content=content, subset=subset, expect_root=expect_root)
+            return operations.validate_document(
+                self, content=content, subset=subset, expect_root=expect_root
+            )
 
     def log(self, limit: int = 20) -> LogDocument:
         """Recorded roots, newest first."""
-        return log_document(self.trees.roots(limit))
+        return operations.log_document(self.trees.roots(limit))
 
     def diff(self, old: str, new: str) -> DiffDocument:
         """What differs between two recorded roots."""
-        return diff_document(self.trees, old, new)
+        return operations.diff_document(self.trees, old, new)
 
     def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
         """One read-only SELECT on the documented views."""
-        columns, rows, truncated = run_query(self.database, query, limit, timeout)
+        columns, rows, truncated = operations.run_query(self.database, query, limit, timeout)
         return {"columns": columns, "rows": rows, "truncated": truncated}
 
     def resolve(self, node: str) -> NodeDocument:
         """The node a path or an id prefix stands for."""
-        return resolve_node(self, node)
+        return operations.resolve_node(self, node)
 
     def why_ignored(self, path: str) -> JsonObject:
         """The rule that leaves a path out of the tree, or lets it in."""
-        return ignored_document(self, path)
+        return operations.ignored_document(self, path)
 
     # -- frames
 
     @property
+    def framing(self) -> Framing:
+        """Everything about frames, opened on first use: a scan needs none of it."""
+        if self._framing is None:
+            self._framing = operations.Framing(self)
+            self._framing.open()
+        return self._framing
+
+    @property
+    def frames(self) -> FrameStore:
+        """The frame store."""
+        return self.framing.store
+
+    @property
+    def shelf(self) -> Shelf:
+        """Heads, memo and known frames in memory."""
+        return self.framing.shelf
+
+    @property
+    def journal(self) -> Journal:
+        """What cannot be recomputed."""
+        return self.framing.journal
+
+    @property
+    def redone(self) -> int:
+        """How many journal records the database had missed when it was opened."""
+        return self.framing.redone
+
+    @property
+    def input_chains(self) -> dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]]:
+        """The list of inputs last stored for a head, to store the next as a difference."""
+        return self.framing.input_chains
+
+    @property
     def types(self) -> dict[str, FrameType]:
         """The declared frame types, as last read."""
-        if self._types is None:
-            self.refresh_types()
-        assert self._types is not None
-        return self._types[1]
+        return self.framing.types
 
     def refresh_types(self) -> None:
         """Read the declared types again when merkle.toml has changed."""
-        try:
-            text: bytes | None = (self.root / "merkle.toml").read_bytes()
-        except OSError:
-            text = None
-        if self._types is None or self._types[0] != text:
-            tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
-            limit = load_settings(self.root).size_limit
-            self._types = (text, load_types(self.root, limit, tokens))
+        self.framing.refresh_types()
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text; the tables are loaded on first use."""
-        if self._counter is None:
-            self._counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
-        return self._counter.count_text(text)
-
-    def note_inputs(self, frame_id: FrameId) -> dict[str, Any] | None:
-        """What a note is bound to; frames never change, so neither does this."""
-        if frame_id not in self._note_inputs:
-            stored = self.frames.frame(frame_id)
-            inputs = stored.frame.inputs if stored else None
-            self._note_inputs[frame_id] = None if inputs is None else self.frames.inputs(inputs)
-        return self._note_inputs[frame_id]
+        """Tokens of a text."""
+        return self.framing.count_tokens(text)
 
     def frame_states(
         self, present: Tree | None
     ) -> tuple[dict[str, int], JsonObject, list[JsonObject]]:
-        """Heads by freshness; kept until the tree, a head or the configuration moves.
+        """Heads by freshness in a tree that is what is on disk, per type, and agents' coverage."""
+        return self.framing.states(present)
 
-        Without a tree that is known to be what is on disk, every state is unknown.
-        """
-        self.refresh_types()
-        config = tuple(declared.rules.config for declared in self.types.values())
-        key = (present.root_id if present else None, self.shelf.version, config)
-        if self._states is None or self._states[0] != key:
-            self._states = (key, count_states(self, present))
-        return self._states[1]
+    def note_inputs(self, frame_id: FrameId) -> dict[str, Any] | None:
+        """What a note is bound to."""
+        return self.framing.note_inputs(frame_id)
 
     def bring_up_to_date(self, path: str) -> None:
         """Record what is on disk at a path, before something is bound to it."""
@@ -331,7 +317,7 @@ class Engine:
 
     def journal_and_apply(self, records: Sequence[JsonObject]) -> None:
         """Make records durable, then store what they say."""
-        journal_and_apply(self, records)
+        operations.journal_and_apply(self, records)
 
     def put_frame(
         self,
@@ -346,8 +332,7 @@ class Engine:
         allow_secrets: bool = False,
     ) -> JsonObject:
         """Append a note, bound to what its author read."""
-        self.refresh_types()
-        return put_frame(
+        return operations.put_frame(
             self, node, content, frame_type=frame_type, agent=agent, seen=seen, on=on, meta=meta,
             allow_secrets=allow_secrets,
         )  # fmt: skip
@@ -362,23 +347,23 @@ class Engine:
         agent: str | None = None,
     ) -> JsonObject:
         """A node with the frames a view selects."""
-        return get_node(
+        return operations.get_node(
             self, node, view=view, max_frames=max_frames, frame_type=frame_type, agent=agent
         )
 
     def list_frames(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """The full history of a node, newest first."""
-        return list_frames(self, node, frame_type=frame_type)
+        return operations.list_frames(self, node, frame_type=frame_type)
 
     def get_head(
         self, node: str, *, frame_type: str | None = None, agent: str | None = None
     ) -> JsonObject:
         """The heads of a node."""
-        return get_head(self, node, frame_type=frame_type, agent=agent)
+        return operations.get_head(self, node, frame_type=frame_type, agent=agent)
 
     def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """Why a frame is what it is, or why it is stale."""
-        return explain(self, node, frame_type=frame_type)
+        return operations.explain(self, node, frame_type=frame_type)
 
     def regenerate(
         self,
@@ -390,8 +375,7 @@ class Engine:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
-        self.refresh_types()
-        return regenerate(
+        return operations.regenerate(
             self, node, frame_type=frame_type, recursive=recursive, plan=plan, progress=progress
         )
 
@@ -405,34 +389,33 @@ class Engine:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Frames of a type for a folder, children first."""
-        self.refresh_types()
-        return synthesize(
+        return operations.synthesize(
             self, node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
         )
 
     def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """Make generated frames run again next time, past the memo."""
-        return invalidate(self, node, frame_type=frame_type)
+        return operations.invalidate(self, node, frame_type=frame_type)
 
     def add_agent(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
         """Register an agent."""
-        return add_agent(self, agent_id, role, can)
+        return operations.add_agent(self, agent_id, role, can)
 
     def list_agents(self) -> JsonObject:
         """Every registered agent."""
-        return list_agents(self)
+        return operations.list_agents(self)
 
     def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file."""
-        return export_pack(self, file, nodes)
+        return operations.export_pack(self, file, nodes)
 
     def import_pack(self, file: Path) -> JsonObject:
         """Take in a pack."""
-        return import_pack(self, file)
+        return operations.import_pack(self, file)
 
     def compact(self, keep_seconds: float) -> JsonObject:
         """Forget the bodies of old deterministic frames."""
-        return compact(self, keep_seconds)
+        return operations.compact(self, keep_seconds)
 
     def publish_frames(self, events: list[Event]) -> None:
         """Tell subscribers which frames moved."""
@@ -478,16 +461,8 @@ class Engine:
         """Carry notes along renames, then tell subscribers what changed."""
         if not changes:
             return
-        renames = find_renames(changes) if root.renamed else []
-        if renames:
-            records = carry_records(self, renames)
-            self.journal_and_apply(records)
-            self.publish_frames(
-                [
-                    Event("carried", r["path"], r["type"], FrameId(bytes.fromhex(r["frame_id"])))
-                    for r in records
-                ]
-            )
+        if root.renamed:
+            operations.carry(self, find_renames(changes))
         for subscriber in self.subscribers:
             subscriber(root, changes)
 

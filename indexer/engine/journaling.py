@@ -22,8 +22,8 @@ class JournalBehindError(CorruptError):
     code = "journal_behind"
 
 
-def open_journal(engine: Engine) -> Journal:
-    """Open the journal and bring the database up to it."""
+def open_journal(engine: Engine) -> tuple[Journal, int]:
+    """Open the journal and bring the database up to it; also tells how many records it lacked."""
     applied = engine.frames.journal_number()
     journal = Journal.open(engine.layout.journal, applied=applied)
     if journal.last < applied:
@@ -34,9 +34,13 @@ def open_journal(engine: Engine) -> Journal:
         )
     if journal.last == 0:
         journal.append([_format_record(engine)])
-    if journal.last > applied:
-        engine.redone = redo(engine, journal, applied)
-    return journal
+    if journal.last == applied:
+        return journal, 0
+    try:
+        return journal, redo(engine, journal, applied)
+    except BaseException:
+        journal.close()
+        raise
 
 
 def _format_record(engine: Engine) -> JsonObject:

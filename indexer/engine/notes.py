@@ -16,6 +16,7 @@ from indexer.core.frames import (
     ON_LISTING,
     Action,
     Frame,
+    FrameId,
     Head,
     HeadKey,
     body_hash,
@@ -27,6 +28,7 @@ from indexer.core.secrets import find_secrets
 from indexer.core.tree import Entry
 from indexer.engine.agents import check_writer
 from indexer.engine.documents import JsonObject
+from indexer.engine.events import Event
 from indexer.engine.freshness import bound_document, judge, note_basis
 from indexer.engine.resolve import resolve_node
 from indexer.errors import UsageError
@@ -200,6 +202,19 @@ def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
         )
     )  # fmt: skip
     batch.heads[(path, frame_type, agent)] = Head(identity, basis, content, None, None, action)
+
+
+def carry(engine: Engine, renames: Iterable[Rename]) -> None:
+    """Let notes follow renamed nodes, and tell subscribers."""
+    records = carry_records(engine, renames)
+    engine.journal_and_apply(records)
+    engine.publish_frames(
+        [
+            Event("carried", record["path"], record["type"], FrameId(bytes.fromhex(identity)))
+            for record in records
+            if (identity := record["frame_id"])
+        ]
+    )
 
 
 def carry_records(engine: Engine, renames: Iterable[Rename]) -> list[JsonObject]:

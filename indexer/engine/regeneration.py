@@ -16,7 +16,6 @@ from indexer.core.frames import (
     ChildBody,
     ChildFrame,
     Frame,
-    FrameId,
     Head,
     MemoKey,
     basis_of_generated,
@@ -29,6 +28,7 @@ from indexer.core.frames import (
 from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
+from indexer.engine.events import Event
 from indexer.engine.freshness import fresh_head
 from indexer.engine.inputs import children_document, remember_inputs
 from indexer.engine.types import FrameType
@@ -42,16 +42,6 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
-
-
-class Event(NamedTuple):
-    """One frame that was made, reused or carried, or could not be."""
-
-    action: str
-    path: str
-    type: str
-    frame_id: FrameId | None
-    because: str = ""
 
 
 @dataclass(slots=True)

@@ -29,7 +29,8 @@ from indexer.store.pack import (
     walk_segment,
 )
 
-SEGMENT_BYTES: Final = 4 << 20
+# Opening verifies the last segment, and every command without a service opens it: keep that cheap.
+SEGMENT_BYTES: Final = 1 << 20
 _MAX_HEADER_BYTES: Final = 80
 _REPAIR: Final = "run `merkle repair`: it keeps what can be read and puts the rest aside"
 
@@ -288,7 +289,7 @@ def _segment(folder: Path, index: int) -> Path:
 
 
 def _indices(folder: Path) -> list[int]:
-    names = (re.fullmatch(r"([0-9]{6,9})\.log", name) for name in os.listdir(folder))
+    names = (re.fullmatch(r"([0-9]{6}|[1-9][0-9]{6,8})\.log", name) for name in os.listdir(folder))
     return sorted(int(match[1]) for match in names if match)
 
 
@@ -333,10 +334,10 @@ def _prepare(folder: Path, applied: int) -> tuple[_Tail, str | None]:
     if not _indices(folder) and not applied:
         _create_segment(folder, 1, START)
         sync_folder(folder.parent)
-    last = max(_indices(folder), default=1)
-    for index in range(1, last + 1):
-        if not _segment(folder, index).exists():
-            raise DamagedJournalError(_missing(folder, index))
+    indices = _indices(folder)
+    last = max(indices, default=1)
+    if missing := set(range(1, last + 1)).difference(indices):
+        raise DamagedJournalError(_missing(folder, min(missing)))
     path = _segment(folder, last)
     place = START if last == 1 else _end_of(_segment(folder, last - 1))
     torn = None

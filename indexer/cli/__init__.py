@@ -1,0 +1,1 @@
+"""The command line: parse, call the workspace, print. One module per command."""

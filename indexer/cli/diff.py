@@ -1,0 +1,105 @@
+"""`merkle diff`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+
+from indexer.cli.columns import counted, path, short
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.output import print_json, print_text
+from indexer.core import paths
+from indexer.engine.documents import DiffDocument
+from indexer.errors import ExitCode
+
+
+@merkle_command("diff")
+@click.argument("old", metavar="A", callback=plain_text)
+@click.argument("new", metavar="B", callback=plain_text)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="How to print the differences.",
+)
+def command(options: Globals, old: str, new: str, form: str) -> int:
+    """Show what differs between two recorded roots.
+
+    A and B are the first digits of a root's id, or @-N: the root N batches ago, @-0 being the
+    newest. `merkle log` lists them.
+
+    \b
+    Example:
+      merkle diff @-1 @-0
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.diff(old, new)
+    if options.json or form == "json":
+        print_json(document)
+    else:
+        print_text(_markdown(document) if form == "markdown" else _text(document))
+    return ExitCode.FINE
+
+
+def _entries(document: DiffDocument) -> Iterator[tuple[str, str, list[str]]]:
+    """Each kind of difference: word, colour, and the paths it concerns.
+
+    What a rename brought or took along is told by the rename alone.
+    """
+    came = {each["new"] for each in document["renamed"]}
+    went = {each["old"] for each in document["renamed"]}
+    yield "added", "green", _outside(document["added"], came)
+    yield "modified", "yellow", _outside(document["modified"], set())
+    yield "removed", "red", _outside(document["removed"], went)
+
+
+def _outside(listed: list[str], folders: set[str]) -> list[str]:
+    """The paths, as shown, that are none of the folders and not below one."""
+    return [path(each) for each in listed if folders.isdisjoint((each, *paths.ancestors(each)))]
+
+
+def _text(document: DiffDocument) -> str:
+    lines = []
+    for word, fg, listed in _entries(document):
+        lines += [f"{click.style(f'{word:8}', fg=fg)}  {each}" for each in listed]
+    for each in document["renamed"]:
+        lines.append(
+            f"{click.style('renamed ', fg='cyan')}  {path(each['old'])} → {path(each['new'])}"
+        )
+    span = f"{short(document['old'])} → {short(document['new'])}"
+    return "\n".join([*lines, f"{span}: {_count(document)}"])
+
+
+def _count(document: DiffDocument) -> str:
+    parts = [f"{len(listed):,} {word}" for word, _, listed in _entries(document) if listed]
+    if document["renamed"]:
+        parts.append(f"{len(document['renamed']):,} renamed")
+    return ", ".join(parts) or "no difference"
+
+
+def _markdown(document: DiffDocument) -> str:
+    lines = [f"### `{short(document['old'])}` → `{short(document['new'])}`", "", _count(document)]
+    for word, _, listed in _entries(document):
+        if listed:
+            lines += ["", f"**{counted(len(listed), 'path')} {word}**", ""]
+            lines += [f"- {_code(each)}" for each in listed]
+    if document["renamed"]:
+        lines += ["", f"**{counted(len(document['renamed']), 'path')} renamed**", ""]
+        lines += [
+            f"- {_code(path(each['old']))} → {_code(path(each['new']))}"
+            for each in document["renamed"]
+        ]
+    return "\n".join(lines)
+
+
+def _code(text: str) -> str:
+    """A code span that no run of backticks inside can end."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest or (text.startswith(" ") and text.endswith(" ")) else ""
+    return f"{fence}{space}{text}{space}{fence}"

@@ -1,0 +1,137 @@
+"""`merkle doctor`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from indexer.cli.columns import pad
+from indexer.cli.index_checks import Examined, examine, owned, read_everything
+from indexer.cli.machine_checks import (
+    Check,
+    check_file_system,
+    check_git,
+    check_inotify,
+    check_packages,
+    check_python,
+    check_space,
+)
+from indexer.cli.opening import root_of
+from indexer.cli.options import Globals, merkle_command
+from indexer.cli.output import print_json, print_text
+from indexer.core.paths import on_screen
+from indexer.errors import CorruptError, ExitCode
+from indexer.service.client import connect
+from indexer.store.layout import Layout, read_format
+from indexer.store.lock import holder, locked_by
+
+_COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
+_NAME: Final = 14
+
+
+@merkle_command("doctor")
+@click.option(
+    "--quarantine",
+    is_flag=True,
+    help="Put a database that cannot be read aside, in .merkle/quarantine. Deletes nothing.",
+)
+def command(options: Globals, quarantine: bool) -> int:
+    """Look for what could be wrong with the machine or the workspace, and say what to do.
+
+    Changes nothing, unless --quarantine is given and the database really cannot be read.
+    Exit status 0: healthy; 1: something needs attention; 4: the index is damaged.
+
+    \b
+    Example:
+      merkle doctor
+    """
+    root = root_of(options)
+    moved = put_aside(root) if quarantine else []
+    found = examine(root)
+    checks = [check_python(), check_packages(), check_git(root), *_place(root, found)]
+    if quarantine:
+        checks.append(_moved(root, moved))
+    document = _document(checks)
+    if quarantine:
+        document["quarantined"] = [os.path.relpath(path, root) for path in moved]
+    if options.json:
+        print_json(document)
+    else:
+        print_text(_text(document, quiet=options.quiet))
+    if found.damaged:
+        return ExitCode.CORRUPT
+    return ExitCode.FINE if document["healthy"] else ExitCode.FINDINGS
+
+
+def _place(root: Path, found: Examined) -> list[Check]:
+    return [
+        check_file_system(root),
+        check_space(root),
+        check_inotify(found.folders),
+        *found.checks,
+    ]
+
+
+def put_aside(root: Path) -> list[Path]:
+    """Move a database that cannot be read into quarantine; the paths it has there now."""
+    layout = Layout(root)
+    recorded = read_format(root)
+    if connect(root) is not None:
+        raise locked_by(holder(layout.lock))
+    with owned(layout):
+        if not layout.database.exists():
+            return []
+        try:
+            read_everything(layout, recorded)
+        except CorruptError:
+            return _move(layout)
+    return []
+
+
+def _move(layout: Layout) -> list[Path]:
+    """Give the database and its WAL a folder of their own, numbered."""
+    layout.quarantine.mkdir(exist_ok=True)
+    number = 1
+    while (folder := layout.quarantine / str(number)).exists():
+        number += 1
+    folder.mkdir()
+    moved = []
+    # The WAL goes first: a database without its WAL opens, a WAL without its database does not.
+    for path in sorted(layout.folder.glob(layout.database.name + "*"), reverse=True):
+        os.rename(path, folder / path.name)
+        moved.append(folder / path.name)
+    return moved
+
+
+def _moved(root: Path, moved: list[Path]) -> Check:
+    if not moved:
+        return Check("quarantine", "ok", "nothing to put aside")
+    names = ", ".join(os.path.relpath(path, root) for path in moved)
+    return Check("quarantine", "ok", f"put aside as {names}", "run `merkle scan`")
+
+
+def _document(checks: list[Check]) -> dict[str, Any]:
+    return {
+        "checks": [asdict(check) for check in checks],
+        "healthy": all(check.state == "ok" for check in checks),
+    }
+
+
+def _text(document: dict[str, Any], *, quiet: bool) -> str:
+    lines = []
+    for check in document["checks"]:
+        if quiet and check["state"] == "ok":
+            continue
+        state = click.style(f"{check['state']:4}", fg=_COLOURS[check["state"]], bold=True)
+        lines.append(f"{state}  {pad(check['name'], _NAME)} {on_screen(check['message'])}")
+        if check["advice"]:
+            lines.append(
+                f"{'':7}{'':{_NAME}}{click.style('→', fg='cyan')} {on_screen(check['advice'])}"
+            )
+    if not quiet:
+        lines.append("healthy" if document["healthy"] else "needs attention")
+    return "\n".join(lines)

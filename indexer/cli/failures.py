@@ -1,0 +1,101 @@
+"""From an exception to an exit status: every way a command can fail, said in one form."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from indexer.cli.output import print_json, print_text
+from indexer.core.paths import on_screen
+from indexer.errors import ExitCode, MerkleError
+
+INTERRUPTED: Final = 128 + signal.SIGINT
+PIPE_CLOSED: Final = 128 + signal.SIGPIPE
+_SEVERAL_LINES: Final = frozenset({"bad_query"})
+"""Codes whose message is laid out in lines; in all others a line break is part of a name."""
+
+
+def run(parse_and_call: Callable[[], Any], *, as_json: bool) -> int:
+    """Call, report what goes wrong, and return the exit status."""
+    try:
+        try:
+            result = parse_and_call()
+            return int(result) if isinstance(result, int) else ExitCode.FINE
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            return _report(error, as_json)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _report(error: Exception, as_json: bool) -> int:
+    match error:
+        case click.Abort():
+            return INTERRUPTED
+        case MerkleError():
+            _print(error.code, error.message, error.hint, as_json)
+            return error.exit_code
+        case click.exceptions.NoArgsIsHelpError() if not as_json:
+            print_text(error.format_message(), err=True)
+            return ExitCode.USAGE
+        case click.exceptions.NoArgsIsHelpError():
+            _print("usage", "no command was given", "`merkle --help` lists them", as_json)
+            return ExitCode.USAGE
+        case click.ClickException():
+            _print("usage", _lowered(error.format_message()), _usage_hint(error), as_json)
+            return ExitCode.USAGE
+        case OSError():
+            name = f"{error.filename}: " if error.filename else ""
+            _print("system", f"{name}{error.strerror or error}", "", as_json)
+            return ExitCode.UNCHECKED
+        case _:
+            return _report_surprise(error, as_json)
+
+
+def _report_surprise(error: Exception, as_json: bool) -> int:
+    if os.environ.get("MERKLE_DEBUG"):
+        # Imported late: a command that works as it should never needs it.
+        import traceback
+
+        traceback.print_exception(error)
+    _print(
+        "internal",
+        f"merkle failed in a way it should not: {type(error).__name__}: {error}",
+        "run it again with MERKLE_DEBUG=1 and report the traceback with `merkle --version`",
+        as_json,
+    )
+    return ExitCode.UNCHECKED
+
+
+def _print(code: str, message: str, hint: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"error": {"code": code, "message": message, "hint": hint}})
+        return
+    lines = message.split("\n") if code in _SEVERAL_LINES else [message]
+    shown = "\n".join(on_screen(line) for line in lines)
+    text = click.style("error:", fg="red", bold=True) + f" {shown}"
+    if hint:
+        text += "\n" + click.style("hint:", fg="cyan") + f" {on_screen(hint)}"
+    print_text(text, err=True)
+
+
+def _lowered(message: str) -> str:
+    """A click message in our form: no capital, no full stop."""
+    message = message.strip().removesuffix(".")
+    return message[:1].lower() + message[1:]
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "merkle"
+    return f"`{path} --help` tells how it is used"

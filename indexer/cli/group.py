@@ -1,0 +1,128 @@
+"""`merkle` itself: the list of commands, each imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import click
+from click.shell_completion import shell_complete
+
+from indexer import __version__
+from indexer.cli.failures import run
+from indexer.cli.options import Globals, global_options, wants_json
+from indexer.cli.output import print_json
+
+COMPLETE_VARIABLE: Final = "_MERKLE_COMPLETE"
+COMMANDS: Final = {
+    "init": "Make the workspace's own folder, .merkle.",
+    "scan": "Bring the index up to date with the disk.",
+    "status": "Compare the disk with the index.",
+    "validate": "Check every invariant of the index.",
+    "watch": "Keep the index up to date while files change.",
+    "log": "List the recorded roots, newest first.",
+    "diff": "Show what differs between two recorded roots.",
+    "sql": "Ask the index a question in SQL.",
+    "config": "Show the settings in force.",
+    "doctor": "Look for what could be wrong, and say what to do.",
+    "completion": "Print a shell completion script.",
+}
+"""Every command with its first help sentence, so that `merkle --help` imports none of them."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of a first encounter, not of the alphabet."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, from the module of the same name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"indexer.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the help text, from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuse an unknown command with the nearest known ones."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"There is no command {name!r}.{_guess(name)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def main(  # type: ignore[override]  # it always leaves: there is no mode that returns
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run a command line and leave with its exit status."""
+        given = sys.argv[1:] if args is None else list(args)
+        program = prog_name or "merkle"
+        as_json = wants_json(given)
+        if instruction := os.environ.get(COMPLETE_VARIABLE):
+            sys.exit(shell_complete(self, {}, program, COMPLETE_VARIABLE, instruction))
+
+        # Not by click's own main, which has its own idea of exit statuses.
+        def parse_and_call() -> Any:
+            options = Globals(line_asks_json=as_json)
+            try:
+                with self.make_context(program, given, obj=options) as context:
+                    return self.invoke(context)
+            except click.exceptions.Exit as leaving:
+                return leaving.exit_code
+
+        sys.exit(run(parse_and_call, as_json=as_json))
+
+
+def _guess(name: str) -> str:
+    # Imported late: only a mistyped line needs it.
+    import difflib
+
+    near = difflib.get_close_matches(name, COMMANDS, n=2)
+    return f" Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        if ctx.ensure_object(Globals).line_asks_json:
+            print_json({"version": __version__})
+        else:
+            click.echo(f"merkle {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    params=global_options(),
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and stop.",
+)
+def cli() -> None:
+    """Keep an always-true index of a workspace: a Merkle tree of its files and folders.
+
+    The workspace is the nearest folder at or above the current one with .merkle, merkle.toml
+    or .git in it, else the current folder. -C, --json and --quiet may also follow the command.
+
+    \b
+    First steps:
+      merkle scan              index the files here
+      merkle status --tree     show what was indexed, and whether it is still true
+      merkle watch             keep it true from now on
+    """

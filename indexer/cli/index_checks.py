@@ -1,0 +1,191 @@
+"""What `doctor` asks the workspace: its folder, settings, owner, service and database."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from indexer.cli.columns import counted
+from indexer.cli.machine_checks import Check
+from indexer.core.hashing import workspace_hash
+from indexer.engine.config import FILE, load_settings
+from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
+from indexer.service.address import runtime_folder
+from indexer.service.client import Client, connect
+from indexer.store.layout import FOLDER, Format, Layout, is_initialised, read_format
+from indexer.store.lock import OwnerLock, holder, locked_by
+
+
+@dataclass(slots=True)
+class Examined:
+    """The workspace's part of the list, and what else was learnt."""
+
+    checks: list[Check] = field(default_factory=list)
+    folders: int | None = None
+    damaged: bool = False
+
+
+def examine(root: Path) -> Examined:
+    """Look at everything that belongs to the workspace, changing nothing."""
+    found = Examined()
+    found.checks.append(_settings(root))
+    if not is_initialised(root):
+        found.checks.append(
+            Check("workspace", "warn", f"{root} has no index", "run `merkle scan` there")
+        )
+        return found
+    layout = Layout(root)
+    found.checks += [Check("workspace", "ok", str(root)), _writable(layout)]
+    try:
+        recorded = read_format(root)
+    except MerkleError as error:
+        found.checks.append(Check("format", "fail", error.message, error.hint))
+        found.damaged = isinstance(error, CorruptError)
+        return found
+    found.checks += [_format(recorded), _socket_folder()]
+    client = connect(root)
+    if client is not None:
+        _service(client, found)
+    else:
+        found.checks.append(_no_service(layout))
+        _unowned(layout, recorded, found)
+    return found
+
+
+def _settings(root: Path) -> Check:
+    try:
+        settings = load_settings(root)
+    except UsageError as error:
+        return Check("settings", "fail", error.message, error.hint)
+    return Check("settings", "ok", FILE if settings.file else f"defaults, no {FILE}")
+
+
+def _writable(layout: Layout) -> Check:
+    if os.access(layout.folder, os.W_OK | os.X_OK):
+        return Check("folder", "ok", f"{FOLDER} is writable")
+    advice = "make it writable for this user: every command needs to take the lock there"
+    return Check("folder", "fail", f"{FOLDER} is not writable", advice)
+
+
+def _format(recorded: Format) -> Check:
+    strength = (
+        "withstands files written on purpose to collide"
+        if recorded.hash_name == "sha256"
+        else "detects accidents, not forgery; `merkle init --hash sha256` in a new one does"
+    )
+    return Check(
+        "format", "ok", f"format {recorded.version}, hash {recorded.hash_name} ({strength})"
+    )
+
+
+def _socket_folder() -> Check:
+    try:
+        return Check("socket folder", "ok", f"{runtime_folder()} is private")
+    except MerkleError as error:
+        return Check("socket folder", "fail", error.message, error.hint)
+    except OSError as error:
+        return Check("socket folder", "fail", str(error), "set XDG_RUNTIME_DIR to a private folder")
+
+
+def _service(client: Client, found: Examined) -> None:
+    """A service owns the index: it knows best how it is."""
+    try:
+        health = client.get("/v1/health")
+    except MerkleError as error:
+        found.checks.append(Check("service", "fail", error.message, error.hint))
+        return
+    pid, state, reason = health.get("pid"), health.get("state"), health.get("reason")
+    found.folders = int(health.get("watches") or 0) or None
+    if reason:
+        advice = "it still scans from time to time; `merkle status` tells more"
+        found.checks.append(Check("service", "warn", f"pid {pid}, {state}: {reason}", advice))
+    else:
+        found.checks.append(Check("service", "ok", f"pid {pid}, answering"))
+    found.checks.append(Check("lock", "ok", "held by the service"))
+    found.checks.append(Check("database", "ok", "open in the service"))
+
+
+def _no_service(layout: Layout) -> Check:
+    if layout.socket.exists():
+        advice = "harmless; the next `merkle watch` replaces it"
+        return Check("service", "warn", "not running, but its address was left behind", advice)
+    return Check("service", "ok", "not running")
+
+
+def _unowned(layout: Layout, recorded: Format, found: Examined) -> None:
+    """Nobody answers: see who holds the lock, and if nobody does, read the database."""
+    try:
+        with owned(layout):
+            found.checks.append(Check("lock", "ok", "free"))
+            found.checks.append(_database(layout, recorded, found))
+    except LockedError:
+        found.checks.append(_held(layout))
+        found.checks.append(Check("database", "ok", "not opened: somebody is using it"))
+    except MerkleError as error:
+        found.checks.append(Check("lock", "fail", error.message, error.hint))
+
+
+def owned(layout: Layout) -> OwnerLock:
+    """The owner's lock, taken at once or not at all; closes with its `with` statement."""
+    lock = OwnerLock(layout.lock, "doctor")
+    lock.acquire(0)
+    return lock
+
+
+def _held(layout: Layout) -> Check:
+    who = holder(layout.lock)
+    error = locked_by(who)
+    if who is None or not _is_alive(who[0]):
+        advice = "`fuser .merkle/lock` tells who holds it"
+        return Check("lock", "warn", "held by a process that did not leave its name", advice)
+    if who[1] == "watch":
+        # It may still be scanning before it begins to answer.
+        message = f"{error.message}, which does not answer yet"
+        return Check("lock", "warn", message, error.hint)
+    return Check("lock", "ok", error.message)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _database(layout: Layout, recorded: Format, found: Examined) -> Check:
+    if not layout.database.exists():
+        return Check("database", "ok", "nothing recorded yet", "run `merkle scan`")
+    try:
+        found.folders, roots = read_everything(layout, recorded)
+    except CorruptError as error:
+        found.damaged = True
+        advice = "`merkle doctor --quarantine` puts it aside; then run `merkle scan`"
+        return Check("database", "fail", error.message, advice)
+    except MerkleError as error:
+        return Check("database", "fail", error.message, error.hint)
+    return Check("database", "ok", f"readable, {counted(roots, 'root')} recorded")
+
+
+def read_everything(layout: Layout, recorded: Format) -> tuple[int, int]:
+    """Read the whole database as its owner: how many folders and roots it knows, or an error."""
+    # Imported late: a package that is not installed is something to report, not to fail from.
+    from indexer.store.database import Database
+    from indexer.store.trees import TreeStore
+
+    database = Database(layout.database)
+    try:
+        trees = TreeStore(database, workspace_hash(recorded.hash_name))
+        head = trees.head()
+        if head is None:
+            return 0, 0
+        trees.tree_at(head.seq)
+        trees.recorded_ids(head.seq)
+        trees.listings()
+        trees.remarks()
+        return head.totals.directories, head.seq
+    finally:
+        database.close()

@@ -1,0 +1,71 @@
+"""`merkle log`."""
+
+from __future__ import annotations
+
+import click
+
+from indexer.cli.columns import short, table
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command
+from indexer.cli.output import print_json, print_text
+from indexer.core.paths import on_screen
+from indexer.engine.documents import LogDocument, RootDocument
+from indexer.errors import ExitCode
+
+
+@merkle_command("log")
+@click.option(
+    "-n",
+    "limit",
+    metavar="N",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Show at most N roots.",
+)
+def command(options: Globals, limit: int) -> int:
+    """List the recorded roots, newest first.
+
+    Every batch of changes records one root. The first column is what `merkle diff` takes.
+
+    \b
+    Example:
+      merkle log -n 5
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.log(limit)
+    if options.json:
+        print_json(document)
+    else:
+        print_text(_text(document))
+    return ExitCode.FINE
+
+
+def _text(document: LogDocument) -> str:
+    roots = document["roots"]
+    if not roots:
+        return "nothing recorded yet: run `merkle scan`"
+    head = ["", "root", "at (UTC)", "cause", "changes", "nodes"]
+    rows = [_row(place, root) for place, root in enumerate(roots)]
+    return table([[click.style(name, dim=True) for name in head], *rows], right=frozenset({5}))
+
+
+def _row(place: int, root: RootDocument) -> list[str]:
+    return [
+        click.style(f"@-{place}", fg="cyan"),
+        short(root["root"]),
+        root["at"].replace("T", " ")[:19],
+        on_screen(root["cause"]),
+        _counts(root),
+        f"{root['nodes']:,}",
+    ]
+
+
+def _counts(root: RootDocument) -> str:
+    counts = (
+        ("+", root["added"], "green"),
+        ("~", root["modified"], "yellow"),
+        ("-", root["removed"], "red"),
+        ("→", root["renamed"], "cyan"),
+    )
+    return " ".join(click.style(f"{sign}{number}", fg=fg) for sign, number, fg in counts if number)

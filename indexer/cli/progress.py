@@ -1,0 +1,111 @@
+"""Progress on stderr: a bar for a scan that takes its time, one live line for a service."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from indexer.cli.columns import width
+from indexer.cli.options import Globals
+from indexer.cli.output import print_text
+from indexer.core.paths import on_screen
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+PATIENCE: Final = 0.4
+"""Seconds before a bar appears; most scans are over by then and never load what draws it."""
+
+
+class ScanBar:
+    """Counts entries, and draws the count once the scan has lasted a while."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due = clock() + PATIENCE
+        self._count = 0
+        self._drawn: tuple[Progress, TaskID] | None = None
+
+    def __call__(self, entries: int) -> None:
+        """One more folder with so many entries was seen."""
+        self._count += entries
+        if self._drawn is not None:
+            progress, task = self._drawn
+            progress.update(task, completed=self._count)
+        elif self._clock() >= self._due:
+            self._drawn = _start(self._count)
+
+    def close(self) -> None:
+        """Take the bar off the screen."""
+        if self._drawn is not None:
+            self._drawn[0].stop()
+            self._drawn = None
+
+
+def _start(count: int) -> tuple[Progress, TaskID]:
+    # Imported late: it takes longer to load than a small workspace to scan.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    progress = Progress(
+        TextColumn("scanning"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:,.0f} entries"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = progress.add_task("scan", total=None, completed=count)
+    progress.start()
+    return progress, task
+
+
+@contextlib.contextmanager
+def scan_progress(options: Globals) -> Iterator[Callable[[int], None] | None]:
+    """A callback for `scan` that draws a bar, or None where nobody would see it."""
+    if options.quiet or not is_terminal():
+        yield None
+        return
+    bar = ScanBar()
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class StatusLine:
+    """Short texts from the service: one line drawn over and over, or a line each."""
+
+    def __init__(self, live: bool) -> None:
+        self._live = live
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        """Show the text in place of the one before."""
+        shown = on_screen(text)
+        if shown == self._last:
+            return
+        self._last = shown
+        if not self._live:
+            print_text(shown, err=True)
+            return
+        columns = shutil.get_terminal_size().columns - 1
+        while width(shown) > columns:
+            shown = shown[:-2] + "…"
+        sys.stderr.write(f"\r\x1b[K{shown}")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """End the line, so that the shell's prompt starts on its own."""
+        if self._live and self._last:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+
+
+def is_terminal() -> bool:
+    """Whether stderr is a terminal that can draw."""
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -1,0 +1,161 @@
+"""Writes docs/cli.md from the commands themselves: `python -m indexer.cli.reference`."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from indexer.cli.group import COMMANDS, cli
+from indexer.cli.options import global_options
+from indexer.engine.config import RESERVED, SETTINGS
+from indexer.engine.documents import (
+    DiffDocument,
+    LogDocument,
+    ScanDocument,
+    SqlDocument,
+    StatusDocument,
+    ValidateDocument,
+)
+
+TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
+JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "init": ("workspace", "hash", "created"),
+    "scan": tuple(ScanDocument.__annotations__),
+    "status": tuple(StatusDocument.__annotations__),
+    "validate": tuple(ValidateDocument.__annotations__),
+    "watch": (*ScanDocument.__annotations__, "generated", "reused", "carried"),
+    "log": tuple(LogDocument.__annotations__),
+    "diff": tuple(DiffDocument.__annotations__),
+    "sql": tuple(SqlDocument.__annotations__),
+    "config": ("workspace", "file", "settings"),
+    "doctor": ("checks", "healthy"),
+    "completion": ("shell", "script"),
+}
+_JSON_NOTES: Final = {
+    "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
+    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end.",
+    "doctor": " With `--quarantine` also `quarantined`.",
+}
+_EXIT_CODES: Final = (
+    (0, "fine"),
+    (1, "stale, or findings"),
+    (2, "wrong use"),
+    (3, "could not be done or checked"),
+    (4, "corrupt"),
+    (5, "no workspace"),
+    (6, "locked by another process"),
+    (130, "interrupted"),
+    (141, "the reader of the output went away"),
+)
+_INTRODUCTION: Final = """\
+# Command line
+
+`just docs` writes this page from the commands; `merkle COMMAND --help` prints the same.
+
+The workspace is the nearest folder at or above the current one that holds `.merkle`,
+`merkle.toml` or `.git`, else the current folder. These options may stand before or after the
+name of any command:
+"""
+_JSON: Final = """\
+With `--json` a command prints exactly one JSON document on stdout. An error is then
+`{"error": {"code", "message", "hint"}}`, also on stdout; without it, it is text on stderr.
+Paths are relative to the workspace; a backslash, a control character or a byte that is not UTF-8
+appears as `\\xNN`. Colours are left out when `NO_COLOR` is set or the output is not a terminal.
+`MERKLE_DEBUG=1` shows the traceback of an unexpected failure.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [
+        _INTRODUCTION,
+        _table(("option", "meaning"), map(_option, global_options())),
+        "| `--version` | Print the version and stop. |\n",
+        _JSON,
+        "## Exit status\n",
+        _table(("status", "meaning"), ((str(code), text) for code, text in _EXIT_CODES)) + "\n",
+        "## Settings\n",
+        _settings(),
+    ]
+    context = click.Context(cli, info_name="merkle")
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None
+        parts.append(_command(command, click.Context(command, context, name)))
+    return "\n".join(parts)
+
+
+def _command(command: click.Command, context: click.Context) -> str:
+    own = [option for option in command.params if isinstance(option, click.Option)]
+    own = own[: len(own) - len(global_options())]
+    usage = " ".join(["merkle", str(command.name), *command.collect_usage_pieces(context)])
+    parts = [f"## merkle {command.name}\n", f"```\n{usage}\n```\n", *_prose(command.help or "")]
+    if own:
+        parts.append(_table(("option", "meaning"), map(_option, own)) + "\n")
+    name = str(command.name)
+    keys = ", ".join(f"`{key}`" for key in JSON_KEYS[name])
+    parts.append(f"JSON: {keys}.{_JSON_NOTES.get(name, '')}\n")
+    return "\n".join(parts)
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Help text as Markdown: paragraphs, and the examples as code."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            title, _, examples = paragraph.removeprefix("\b\n").partition("\n")
+            yield f"{title}\n\n```sh\n{textwrap.dedent(examples).rstrip()}\n```\n"
+        else:
+            yield paragraph.rstrip() + "\n"
+
+
+def _option(option: click.Parameter) -> tuple[str, str]:
+    assert isinstance(option, click.Option)
+    names = ", ".join(option.opts)
+    if isinstance(option.type, click.Choice):
+        names += " " + (option.metavar or " \\| ".join(map(str, option.type.choices)))
+    elif not option.is_flag:
+        names += f" {option.metavar}"
+    default = f" Default: {option.default}." if option.show_default else ""
+    return f"`{names}`", f"{option.help or ''}{default}"
+
+
+def _settings() -> str:
+    rows = [
+        (
+            f"`{setting.key}`",
+            f"`{setting.variable}`",
+            setting.unit,
+            "none" if setting.default is None else str(setting.default),
+            setting.about,
+        )
+        for setting in SETTINGS
+    ]
+    sections = ", ".join(f"`[{name}]`" for name in sorted(RESERVED))
+    return (
+        "A flag goes before the environment, that before `merkle.toml`, that before the default.\n"
+        "Sizes may be written as `8MiB`, times as `500ms`, `30s`, `10m` or `2h`; a bare number is\n"
+        "in the unit given here. A key that nothing reads is an error.\n\n"
+        + _table(("key in merkle.toml", "variable", "unit", "default", "meaning"), iter(rows))
+        + f"\n\nThe sections {sections} belong to other parts of merkle and are not read here.\n"
+    )
+
+
+def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main() -> None:
+    """Write the page into the repository."""
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(reference(), encoding="utf-8")
+    click.echo(f"wrote {TARGET}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""`merkle status`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+
+from indexer.cli.columns import counted, fields, first, path, remarks, size
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command
+from indexer.cli.output import print_json, show
+from indexer.cli.tree import tree_nodes, tree_text
+from indexer.core import paths
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject, StatusDocument
+from indexer.errors import ExitCode
+from indexer.service.workspace import Workspace
+
+EXIT_CODES: Final = {
+    "current": ExitCode.FINE,
+    "stale": ExitCode.FINDINGS,
+    "degraded": ExitCode.UNCHECKED,
+    "unavailable": ExitCode.UNCHECKED,
+    "unknown": ExitCode.UNCHECKED,
+    "missing": ExitCode.NO_WORKSPACE,
+}
+_COLOURS: Final = {"current": "green", "stale": "yellow", "missing": "yellow"}
+_MEANINGS: Final = {
+    "current": "the index is true",
+    "stale": "the disk has moved on: run `merkle scan`",
+    "degraded": "the service may miss changes",
+    "unavailable": "the workspace cannot be looked at now",
+    "unknown": "not compared with the disk",
+    "missing": "not indexed yet: run `merkle scan`",
+}
+
+
+@merkle_command("status")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the service has seen all changes.")
+@click.option(
+    "--why-ignored",
+    metavar="PATH",
+    help="Name the rule, its file and line, that leaves PATH out of the tree.",
+)
+@click.option("--tree", is_flag=True, help="Also print the tree, with the first digits of ids.")
+@click.option(
+    "--depth",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With --tree: go down N levels only.",
+)
+def command(
+    options: Globals, no_wait: bool, why_ignored: str | None, tree: bool, depth: int | None
+) -> int:
+    """Compare the disk with the index, changing neither.
+
+    Exit status 0: current; 1: stale; 3: cannot tell (degraded, unavailable); 5: never scanned.
+
+    \b
+    Examples:
+      merkle status --tree --depth 2
+      merkle status --why-ignored build/app.js
+    """
+    if depth is not None and not tree:
+        raise click.UsageError("--depth needs --tree.", click.get_current_context())
+    with open_workspace(options) as workspace:
+        if why_ignored is not None:
+            show(options, workspace.why_ignored(paths.parse(why_ignored)), _why_text)
+            return ExitCode.FINE
+        if workspace.is_initialised:
+            document = workspace.status(wait=not no_wait)
+        else:
+            document = never_scanned(workspace.root)
+        nodes = _nodes(workspace, document, depth) if tree else None
+    if options.json:
+        print_json(document if nodes is None else {**document, "tree": nodes})
+    else:
+        show(options, document, lambda found: _text(found, nodes))
+    return EXIT_CODES.get(document["state"], ExitCode.UNCHECKED)
+
+
+def _nodes(workspace: Workspace, document: StatusDocument, depth: int | None) -> list[JsonObject]:
+    return tree_nodes(workspace, depth) if document["scanned"] else []
+
+
+def never_scanned(root: Path) -> StatusDocument:
+    """The status of a folder that has no index, found without opening one."""
+    return {
+        "workspace": str(root),
+        "scanned": False,
+        "state": "missing",
+        "root": None,
+        "content_id": None,
+        "hash": None,
+        "nodes": 0,
+        "files": 0,
+        "directories": 0,
+        "links": 0,
+        "bytes": 0,
+        "changes": {"added": [], "modified": [], "removed": []},
+        "skipped": [],
+        "unreadable": [],
+        "frames": {"total": 0, "fresh": 0, "stale": 0, "orphaned": 0, "unmanaged": 0, "unknown": 0},
+        "types": {},
+        "agents": [],
+        "largest": [],
+        "service": {"running": False, "pid": None, "watches": 0, "degraded": None},
+    }
+
+
+def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
+    parts = [tree_text(nodes), ""] if nodes else []
+    state = document["state"]
+    shown = click.style(state, fg=_COLOURS.get(state, "red"), bold=True)
+    summary = [("workspace", path(document["workspace"])), ("state", _explained(shown, state))]
+    if document["scanned"]:
+        summary += _tree_summary(document)
+    summary.append(("service", _service(document["service"])))
+    parts.append(fields(summary))
+    parts += _changes(document)
+    parts += remarks("unreadable", _pairs(document["unreadable"]), "red")
+    parts += remarks("skipped", _pairs(document["skipped"]), "yellow")
+    if document["largest"]:
+        parts.append(click.style("largest files", dim=True))
+        parts += [f"  {path(each)}" for each in document["largest"]]
+    return "\n".join(parts)
+
+
+def _explained(shown: str, state: str) -> str:
+    return f"{shown}  {click.style(_MEANINGS.get(state, ''), dim=True)}"
+
+
+def _tree_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
+    counts = [counted(document["files"], "file"), counted(document["directories"], "folder")]
+    if document["links"]:
+        counts.append(counted(document["links"], "link"))
+    yield "root", f"{document['root']}  {click.style(document['hash'] or '', dim=True)}"
+    yield "tree", ", ".join([*counts, size(document["bytes"])])
+    if document["frames"].get("total"):
+        known = [f"{number:,} {word}" for word, number in document["frames"].items() if number]
+        yield "frames", on_screen(", ".join(known))
+
+
+def _service(service: JsonObject) -> str:
+    if not service.get("running"):
+        return click.style("not running", dim=True)
+    watches = counted(service.get("watches") or 0, "watch", "watches")
+    text = f"running, pid {service.get('pid')}, {watches}"
+    if service.get("degraded"):
+        text += click.style(f", degraded: {on_screen(str(service['degraded']))}", fg="red")
+    return text
+
+
+def _changes(document: StatusDocument) -> Iterator[str]:
+    changes = document["changes"]
+    for word, fg, listed in (
+        ("added", "green", changes["added"]),
+        ("modified", "yellow", changes["modified"]),
+        ("removed", "red", changes["removed"]),
+    ):
+        if listed:
+            yield click.style(f"{word} ({len(listed):,})", fg=fg)
+            yield from (f"  {line}" for line in first([path(each) for each in listed]))
+
+
+def _pairs(remarked: object) -> list[tuple[str, str]]:
+    return [(each["path"], each["reason"]) for each in cast(list[JsonObject], remarked)]
+
+
+def _why_text(document: dict[str, Any]) -> str:
+    named = path(document["path"])
+    rule = document["rule"]
+    if rule is None:
+        return f"{named} is not ignored: no rule matches it"
+    line = f":{rule['line']}" if rule.get("line") else ""
+    place = f"{path(str(rule['source']))}{line}"
+    pattern = on_screen(str(rule["pattern"]))
+    if document["ignored"]:
+        return f"{named} is ignored by {pattern}  {click.style(place, dim=True)}"
+    return f"{named} is not ignored: {pattern} lets it in  {click.style(place, dim=True)}"

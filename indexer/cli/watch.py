@@ -1,0 +1,89 @@
+"""`merkle watch`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from indexer.cli.opening import open_workspace, root_of
+from indexer.cli.options import Globals, merkle_command
+from indexer.cli.output import print_json
+from indexer.cli.progress import StatusLine, is_terminal, scan_progress
+from indexer.cli.scan import show_scan
+from indexer.engine.config import load_settings, parse_duration
+from indexer.errors import ExitCode
+
+
+def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    if seconds == 0:
+        raise click.BadParameter("the time must be more than nothing", ctx, param)
+    return seconds
+
+
+@merkle_command("watch")
+@click.option("--once", is_flag=True, help="Do one full pass and stop.")
+@click.option(
+    "--idle-exit",
+    metavar="TIME",
+    callback=_duration,
+    help="Stop when nobody has asked anything for TIME (30s, 10m, 2h).",
+)
+def command(options: Globals, once: bool, idle_exit: float | None) -> int:
+    """Keep the index up to date while files change.
+
+    Runs in the foreground until Ctrl-C or SIGTERM. Meanwhile it owns the index, and every
+    other command asks it. With --once it does one full pass and ends, as CI wants it.
+
+    \b
+    Example:
+      merkle watch --idle-exit 10m
+    """
+    return _once(options) if once else _serve(options, idle_exit)
+
+
+def _once(options: Globals) -> int:
+    with open_workspace(options) as workspace, scan_progress(options) as progress:
+        document = workspace.scan(progress=progress)
+    if options.json:
+        print_json({**document, "generated": 0, "reused": 0, "carried": 0})
+    else:
+        show_scan(options, document)
+    return ExitCode.FINE
+
+
+def _serve(options: Globals, idle_exit: float | None) -> int:
+    # Imported late: `--once` needs neither the observer nor the server.
+    from indexer.service.run import run_service
+    from indexer.watch.debounce import Timing
+
+    root = root_of(options)
+    settings = load_settings(root, {"watch.idle_exit": idle_exit})
+    line = None if options.quiet else StatusLine(live=is_terminal())
+    try:
+        run_service(
+            root,
+            idle_exit=settings.idle_exit_s,
+            quiet=options.quiet,
+            on_status=line,
+            timing=Timing(
+                quiet=settings.debounce_ms / 1000,
+                settle=settings.settle_ms / 1000,
+                longest_settle=settings.settle_max_ms / 1000,
+            ),
+            rescan_every=settings.rescan_s,
+            wait=settings.wait_s,
+        )
+    finally:
+        if line is not None:
+            line.close()
+    if options.json:
+        document: dict[str, Any] = {"workspace": str(root), "stopped": True}
+        print_json(document)
+    return ExitCode.FINE

@@ -1,0 +1,100 @@
+"""Everything about frames of an open workspace: stores, caches, declared types, operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from indexer.core.frames import FrameId, HeadKey
+from indexer.core.tokens import TiktokenCounter
+from indexer.core.tree import Tree
+from indexer.engine.config import load_settings
+from indexer.engine.documents import JsonObject
+from indexer.engine.journaling import open_journal
+from indexer.engine.reading import count_states
+from indexer.engine.shelf import Shelf
+from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
+from indexer.store.frames import FrameStore
+from indexer.store.journal import Journal
+from indexer.synthesis.base import Tokens
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+
+States = tuple[dict[str, int], JsonObject, list[JsonObject]]
+
+
+class Framing:
+    """What the engine knows of frames."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.store = FrameStore(engine.database)
+        self.shelf = Shelf(self.store)
+        self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
+        self.redone = 0
+        self._journal: Journal | None = None
+        self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
+        self._counter: TiktokenCounter | None = None
+        self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
+        self._states: tuple[object, States] | None = None
+
+    def open(self) -> None:
+        """Open the journal and bring the database up to it, through the engine's own stores."""
+        self._journal, self.redone = open_journal(self._engine)
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+    @property
+    def journal(self) -> Journal:
+        """What cannot be recomputed."""
+        assert self._journal is not None, "opened before anything is written"
+        return self._journal
+
+    @property
+    def types(self) -> dict[str, FrameType]:
+        """The declared frame types, as last read."""
+        if self._types is None:
+            self.refresh_types()
+        assert self._types is not None
+        return self._types[1]
+
+    def refresh_types(self) -> None:
+        """Read the declared types again when merkle.toml has changed."""
+        root = self._engine.root
+        try:
+            text: bytes | None = (root / "merkle.toml").read_bytes()
+        except OSError:
+            text = None
+        if self._types is None or self._types[0] != text:
+            tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
+            limit = load_settings(root).size_limit
+            self._types = (text, load_types(root, limit, tokens))
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text; the tables are loaded on first use."""
+        if self._counter is None:
+            self._counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
+        return self._counter.count_text(text)
+
+    def note_inputs(self, frame_id: FrameId) -> dict[str, Any] | None:
+        """What a note is bound to; frames never change, so neither does this."""
+        if frame_id not in self._note_inputs:
+            stored = self.store.frame(frame_id)
+            inputs = stored.frame.inputs if stored else None
+            self._note_inputs[frame_id] = None if inputs is None else self.store.inputs(inputs)
+        return self._note_inputs[frame_id]
+
+    def states(self, present: Tree | None) -> States:
+        """Heads by freshness; kept until the tree, a head or the configuration moves.
+
+        Without a tree that is known to be what is on disk, every state is unknown.
+        """
+        self.refresh_types()
+        config = tuple(declared.rules.config for declared in self.types.values())
+        key = (present.root_id if present else None, self.shelf.version, config)
+        if self._states is None or self._states[0] != key:
+            self._states = (key, count_states(self._engine, present))
+        return self._states[1]

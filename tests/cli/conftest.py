@@ -1,0 +1,133 @@
+"""Running `merkle`: as a real process for statuses and streams, in this one for the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from indexer.cli.group import cli
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one document on stdout."""
+        return json.loads(self.out)
+
+
+Merkle = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of the developer's own settings, and sockets in a folder of the test's own."""
+    for name in [*os.environ]:
+        if name.startswith(("MERKLE_", "XDG_")) or name in ("NO_COLOR", "FORCE_COLOR"):
+            monkeypatch.delenv(name)
+    runtime = tmp_path / "run"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Merkle:
+    """Run `merkle` as a process of its own."""
+
+    def run(
+        *arguments: str | bytes | Path, cwd: Path = tmp_path, stdin: bytes = b"", **env: str
+    ) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "indexer.cli", *arguments],
+            cwd=cwd, input=stdin, capture_output=True, timeout=60, env={**os.environ, **env},
+        )  # fmt: skip
+        # Strict: what is printed must be UTF-8 whatever the names on disk are.
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def merkle() -> Merkle:
+    """Run `merkle` in this process."""
+
+    def run(*arguments: str | Path, stdin: str = "", colour: bool = False) -> Ran:
+        runner = CliRunner()
+        result = runner.invoke(cli, [str(each) for each in arguments], input=stdin, color=colour)
+        return Ran(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A small workspace, not indexed yet."""
+    root = tmp_path / "project"
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "README.md").write_text("# Tide tables\n")
+    (root / "src" / "main.py").write_text("print('tide')\n")
+    (root / "src" / "deep" / "table.csv").write_text("1,2\n" * 500)
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "noise.log").write_text("ignored\n")
+    return root
+
+
+@pytest.fixture
+def scanned(workspace: Path, merkle: Merkle) -> Path:
+    """The small workspace, indexed."""
+    assert merkle("-C", workspace, "scan").code == 0
+    return workspace
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
+    """Make a folder's file system read-only for the rest of the test; skips where not allowed."""
+    mounted: list[Path] = []
+
+    def freeze(folder: Path) -> None:
+        for options in (["--bind", str(folder)], ["-o", "remount,bind,ro"]):
+            try:
+                done = subprocess.run(["mount", *options, str(folder)], capture_output=True)
+            except OSError as error:
+                pytest.skip(f"cannot mount: {error}")
+            if done.returncode:
+                pytest.skip(f"cannot mount: {done.stderr.decode().strip()}")
+            if folder not in mounted:
+                mounted.append(folder)
+
+    yield freeze
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder with its bytes."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "lock"
+    }
+
+
+@pytest.fixture
+def contents() -> Callable[[Path], dict[str, bytes]]:
+    """A way to prove that a refusal changed nothing."""
+    return content_of

@@ -1,0 +1,150 @@
+"""How commands fail: one form, the right status, nothing else touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.cli import failures
+from indexer.errors import LockedError
+from indexer.service.workspace import Workspace
+
+
+def test_text_goes_to_stderr_and_json_to_stdout(tmp_path: Path, process: Any) -> None:
+    ran = process("-C", tmp_path, "log")
+    assert (ran.code, ran.out) == (5, "")
+    assert ran.err.startswith("error: ")
+    assert "\nhint: run `merkle init` or `merkle scan` there" in ran.err
+    ran = process("-C", tmp_path, "log", "--json")
+    assert (ran.code, ran.err) == (5, "")
+    assert ran.json["error"].keys() == {"code", "message", "hint"}
+    assert ran.json["error"]["code"] == "no_workspace"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["bogus"],
+        ["scan", "--bogus"],
+        ["scan", "extra"],
+        ["diff", "@-1"],
+        ["init", "--hash", "md5"],
+        ["log", "-n", "0"],
+        ["log", "-n", "many"],
+        ["validate", "--subset", "3/2"],
+        ["validate", "--subset", "0/2"],
+        ["validate", "--subset", "half"],
+        ["validate", "--format", "yaml"],
+        ["watch", "--idle-exit", "soon"],
+        ["watch", "--idle-exit", "0s"],
+        ["status", "--depth", "2"],
+        ["status", "--tree", "--depth", "0"],
+        ["sql", "SELECT 1", "--limit", "-1"],
+        ["completion", "cmd"],
+        ["-C", "", "scan"],
+    ],
+)
+def test_wrong_use_is_2_in_both_forms(line: list[str], tmp_path: Path, merkle: Any) -> None:
+    ran = merkle("-C", tmp_path, *line)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("error: ")
+    ran = merkle("-C", tmp_path, *line, "--json")
+    assert ran.code == 2
+    assert ran.json["error"]["code"] == "usage"
+    assert ran.json["error"]["message"]
+    assert not (tmp_path / ".merkle").exists()
+
+
+def test_a_mistyped_command_gets_a_suggestion(merkle: Any) -> None:
+    assert "Did you mean status?" in merkle("stauts").err
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, merkle: Any) -> None:
+    ran = merkle("-C", tmp_path / "gone", "status")
+    assert ran.code == 2
+    assert "is not a folder" in ran.err
+
+
+def test_surprises_are_short_unless_debugging(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*args: object, **kwargs: object) -> None:
+        raise ZeroDivisionError("never\x1b[31m expected")
+
+    monkeypatch.setattr(Workspace, "log", break_down)
+    ran = merkle("-C", scanned, "log")
+    assert ran.code == 3
+    assert "ZeroDivisionError: never\\x1b[31m expected" in ran.err
+    assert "MERKLE_DEBUG=1" in ran.err
+    assert "Traceback" not in ran.err
+    assert merkle("-C", scanned, "log", "--json").json["error"]["code"] == "internal"
+    monkeypatch.setenv("MERKLE_DEBUG", "1")
+    assert "Traceback" in merkle("-C", scanned, "log").err
+
+
+def test_system_errors_name_the_file(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device", "/x/index.duckdb")
+
+    monkeypatch.setattr(Workspace, "scan", break_down)
+    ran = merkle("-C", scanned, "scan")
+    assert (ran.code, ran.err) == (3, "error: /x/index.duckdb: No space left on device\n")
+
+
+def test_exit_status_comes_with_the_error(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise LockedError("in use")
+
+    monkeypatch.setattr(Workspace, "status", refuse)
+    assert merkle("-C", scanned, "status").code == 6
+
+
+def test_an_interrupt_is_130_without_noise(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Workspace, "scan", interrupt)
+    ran = merkle("-C", scanned, "scan")
+    assert ran.code == failures.INTERRUPTED == 130
+    assert ran.err.strip() == ""
+
+
+def test_a_reader_that_goes_away_causes_no_noise(scanned: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with subprocess.Popen(
+        [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "status", "--tree"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+    ) as running:
+        os.close(writer)
+        _, noise = running.communicate(timeout=60)
+    assert running.returncode == failures.PIPE_CLOSED
+    assert noise == b""
+
+
+def test_closed_output_is_no_crash(scanned: Path) -> None:
+    line = f'"{sys.executable}" -m indexer.cli -C "{scanned}" status >&- 2>&-'
+    assert subprocess.run(["sh", "-c", line], timeout=60).returncode == 0
+
+
+def test_a_full_disk_behind_stdout_is_told(scanned: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    line = f'"{sys.executable}" -m indexer.cli -C "{scanned}" log > /dev/full'
+    done = subprocess.run(["sh", "-c", line], timeout=60, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr

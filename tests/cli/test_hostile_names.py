@@ -1,0 +1,105 @@
+"""Names made to confuse: they round-trip, and never reach a terminal as they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = {
+    b"line\nbreak": "line\\x0abreak",
+    b"esc\x1b[31m": "esc\\x1b[31m",
+    b"not-utf8-\xff\xfe": "not-utf8-\\xff\\xfe",
+    b"back\\slash": "back\\x5cslash",
+    "bidi-\u202egpj".encode(): "bidi-\u202egpj",
+    "nfc-\u00e9".encode(): "nfc-\u00e9",
+    "nfd-e\u0301".encode(): "nfd-e\u0301",
+    b"-leading": "-leading",
+    b" space ": " space ",
+    b"x" * 255: "x" * 255,
+}
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A workspace full of such names, in a folder with another."""
+    root = tmp_path / "work\u202e\x1b[2J\nx"
+    root.mkdir()
+    for name in NAMES:
+        (root / os.fsdecode(name)).write_bytes(name)
+    return root
+
+
+COMMANDS = (
+    ["status"], ["status", "--tree"], ["scan"], ["status", "--tree"], ["log"],
+    ["diff", "@-0", "@-0"], ["sql", "SELECT * FROM nodes"], ["validate", "--content"],
+    ["validate", "--content", "--format", "github"], ["validate", "--format", "junit"],
+    ["config", "--origin"], ["doctor"], ["init"], ["watch", "--once"],
+)  # fmt: skip
+
+
+def test_nothing_reaches_the_terminal_unescaped(hostile: Path, process: Any) -> None:
+    for line in COMMANDS:
+        ran = process("-C", os.fsencode(hostile), *line)
+        for text in (ran.out, ran.err):
+            assert not {"\x1b", "\u202e", "\r", "\x07"} & set(text), line
+        assert "Traceback" not in ran.err
+    ran = process("-C", os.fsencode(hostile), "status", "--tree")
+    assert ran.code == 0
+    for shown in ("line\\x0abreak", "esc\\x1b[31m", "bidi-\\u202egpj", "not-utf8-\\xff"):
+        assert shown in ran.out
+
+
+def test_json_is_utf8_and_names_round_trip(hostile: Path, process: Any) -> None:
+    for line in COMMANDS:
+        if "--format" not in line:
+            assert isinstance(process("-C", os.fsencode(hostile), *line, "--json").json, dict)
+    tree = process("-C", os.fsencode(hostile), "status", "--tree", "--json").json
+    assert {node["path"] for node in tree["tree"]} == {"", *NAMES.values()}
+    assert tree["workspace"] == str(hostile)
+
+
+def test_differences_with_such_names_are_escaped_too(hostile: Path, process: Any) -> None:
+    assert process("-C", os.fsencode(hostile), "scan").code == 0
+    for name in NAMES:
+        (hostile / os.fsdecode(name)).unlink()
+    (hostile / os.fsdecode(b"new\x1b]0;title\x07")).write_text("x")
+    ran = process("-C", os.fsencode(hostile), "status")
+    assert ran.code == 1
+    assert "new\\x1b]0;title\\x07" in ran.out
+    assert "\x1b" not in ran.out
+    assert process("-C", os.fsencode(hostile), "scan").code == 0
+    for form in ("text", "markdown"):
+        out = process("-C", os.fsencode(hostile), "diff", "@-1", "@-0", "--format", form).out
+        assert not {"\x1b", "\u202e", "\x07"} & set(out)
+
+
+def test_a_name_on_the_command_line_may_be_any_bytes(hostile: Path, process: Any) -> None:
+    process("-C", os.fsencode(hostile), "scan")
+    for name, text in NAMES.items():
+        line = ["status", "--json", b"--why-ignored=" + name]
+        found = process("-C", os.fsencode(hostile), *line).json
+        assert found["path"] == text
+        assert found["ignored"] is False
+
+
+def test_error_messages_are_escaped(hostile: Path, process: Any) -> None:
+    for line in ([b"evil\x1b[31m"], ["scan", "--evil\x1b[31m"], ["diff", "evil\x1b[31m\n", "@-0"]):
+        ran = process("-C", os.fsencode(hostile), *line)
+        assert ran.code in (2, 5)
+        assert "\x1b" not in ran.err
+        assert all(part.startswith(("error: ", "hint: ")) for part in ran.err.splitlines())
+
+
+def test_a_workspace_in_a_folder_that_is_not_utf8_is_valid_json(
+    tmp_path: Path, process: Any
+) -> None:
+    folder = os.fsencode(tmp_path) + b"/not-utf8-\xff"
+    os.mkdir(folder)
+    assert "/not-utf8-\\" in process("-C", folder, "status").out
+    for line in (["status"], ["config"], ["doctor"], ["init"]):
+        document = process("-C", folder, "--json", *line).json
+        named = document.get("workspace") or document["checks"][7]["message"]
+        assert "/not-utf8-\\xff" in named

@@ -1,0 +1,202 @@
+"""Stores that must not be touched: newer, damaged, read-only, in use."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from indexer.store.lock import OwnerLock
+
+READING = (["status"], ["validate"], ["log"], ["diff", "@-0", "@-0"], ["sql", "SELECT 1"])
+EVERY = (*READING, ["scan"], ["watch", "--once"])
+
+Contents = Callable[[Path], dict[str, bytes]]
+
+
+@pytest.mark.parametrize("line", READING[1:])
+def test_not_a_workspace_is_5_and_nothing_is_made(
+    line: list[str], tmp_path: Path, merkle: Any
+) -> None:
+    ran = merkle("-C", tmp_path, "--json", *line)
+    assert ran.code == 5
+    assert ran.json["error"]["code"] == "no_workspace"
+    assert not (tmp_path / ".merkle").exists()
+
+
+@pytest.mark.parametrize("line", [*EVERY, ["init"]])
+def test_a_newer_format_is_left_untouched(
+    line: list[str], scanned: Path, merkle: Any, contents: Contents
+) -> None:
+    newer = {"format": 99, "hash": "xxh3_128", "more": True}
+    (scanned / ".merkle" / "format.json").write_text(json.dumps(newer))
+    before = contents(scanned)
+    ran = merkle("-C", scanned, "--json", *line)
+    assert ran.code == 3
+    assert ran.json["error"]["code"] == "newer_store"
+    assert "upgrade" in ran.json["error"]["hint"]
+    assert contents(scanned) == before
+
+
+@pytest.mark.parametrize("line", EVERY)
+def test_a_newer_schema_is_left_untouched(
+    line: list[str], scanned: Path, merkle: Any, contents: Contents
+) -> None:
+    with duckdb.connect(str(scanned / ".merkle" / "index.duckdb")) as database:
+        database.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
+    before = contents(scanned)
+    ran = merkle("-C", scanned, "--json", *line)
+    assert ran.code == 3
+    assert ran.json["error"]["code"] == "newer_store"
+    assert contents(scanned) == before
+
+
+def test_doctor_tells_about_a_newer_store(scanned: Path, merkle: Any) -> None:
+    (scanned / ".merkle" / "format.json").write_text('{"format": 99, "hash": "xxh3_128"}')
+    ran = merkle("-C", scanned, "doctor")
+    assert ran.code == 1
+    assert "upgrade merkle" in ran.out
+
+
+def damage_head(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[4096:4160] = bytes(64)
+    raw[8192:8256] = bytes(64)
+    path.write_bytes(raw)
+
+
+def damage_all(path: Path) -> None:
+    path.write_bytes(b"this was a database once\n" * 500)
+
+
+@pytest.mark.parametrize("damage", [damage_head, damage_all])
+def test_a_damaged_database_is_kept_and_put_aside_on_request(
+    damage: Callable[[Path], None], scanned: Path, process: Any, contents: Contents
+) -> None:
+    root = process("-C", scanned, "log", "--json").json["roots"][0]["root"]
+    database = scanned / ".merkle" / "index.duckdb"
+    damage(database)
+    damaged = database.read_bytes()
+    before = contents(scanned)
+    for line in EVERY:
+        ran = process("-C", scanned, *line)
+        assert ran.code == 4, line
+        assert "merkle doctor" in ran.err
+    ran = process("-C", scanned, "doctor", "--json")
+    assert ran.code == 4
+    assert ran.json["healthy"] is False
+    advice = next(check for check in ran.json["checks"] if check["name"] == "database")["advice"]
+    assert "merkle doctor --quarantine" in advice
+    assert contents(scanned) == before
+
+    (scanned / ".merkle" / "index.duckdb.wal").write_bytes(b"wal")
+    ran = process("-C", scanned, "doctor", "--quarantine", "--json")
+    assert ran.code == 0
+    moved = {path: (scanned / path).read_bytes() for path in ran.json["quarantined"]}
+    assert moved == {
+        ".merkle/quarantine/1/index.duckdb": damaged,
+        ".merkle/quarantine/1/index.duckdb.wal": b"wal",
+    }
+    assert not database.exists()
+    ran = process("-C", scanned, "scan", "--json")
+    assert ran.code == 0
+    assert ran.json["root"] == root
+
+    damage(database)
+    assert process("-C", scanned, "doctor", "--quarantine").code == 0
+    assert (scanned / ".merkle" / "quarantine" / "2" / "index.duckdb").exists()
+    assert (scanned / ".merkle" / "quarantine" / "1" / "index.duckdb").read_bytes() == damaged
+
+
+def test_a_readable_database_is_never_put_aside(scanned: Path, merkle: Any) -> None:
+    ran = merkle("-C", scanned, "doctor", "--quarantine", "--json")
+    assert ran.code == 0
+    assert ran.json["quarantined"] == []
+    assert merkle("-C", scanned, "status").code == 0
+
+
+def test_nothing_is_put_aside_while_somebody_owns_it(scanned: Path, merkle: Any) -> None:
+    damage_all(scanned / ".merkle" / "index.duckdb")
+    with OwnerLock(scanned / ".merkle" / "lock", "test") as lock:
+        lock.acquire(0)
+        ran = merkle("-C", scanned, "doctor", "--quarantine", "--json")
+    assert ran.code == 6
+    assert str(os.getpid()) in ran.json["error"]["message"]
+    assert (scanned / ".merkle" / "index.duckdb").exists()
+
+
+def test_a_damaged_format_file_is_corrupt(scanned: Path, merkle: Any) -> None:
+    (scanned / ".merkle" / "format.json").write_text("{")
+    assert merkle("-C", scanned, "status").code == 4
+    assert merkle("-C", scanned, "doctor").code == 4
+
+
+def test_a_busy_index_names_its_holder(scanned: Path, process: Any) -> None:
+    with OwnerLock(scanned / ".merkle" / "lock", "test") as lock:
+        lock.acquire(0)
+        ran = process("-C", scanned, "status", MERKLE_SERVICE_WAIT="100ms")
+        doctor = process("-C", scanned, "doctor")
+    assert ran.code == 6
+    assert f"process {os.getpid()} (test)" in ran.err
+    assert doctor.code == 0
+    assert "in use by process" in doctor.out
+
+
+def test_ten_commands_at_once_all_succeed(scanned: Path) -> None:
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "status"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )
+        for _ in range(10)
+    ]  # fmt: skip
+    for each in running:
+        _, err = each.communicate(timeout=90)
+        assert each.returncode == 0, err
+
+
+def test_a_read_only_folder_without_an_index(
+    workspace: Path, process: Any, read_only: Callable[[Path], None]
+) -> None:
+    read_only(workspace)
+    assert process("-C", workspace, "status").code == 5
+    for name in ("init", "scan"):
+        ran = process("-C", workspace, name)
+        assert ran.code == 3
+        assert "cannot create .merkle" in ran.err
+        assert "Read-only file system" in ran.err
+
+
+def test_a_read_only_folder_with_an_index(
+    scanned: Path, process: Any, read_only: Callable[[Path], None], contents: Contents
+) -> None:
+    before = contents(scanned)
+    read_only(scanned)
+    for line in EVERY:
+        ran = process("-C", scanned, *line)
+        assert ran.code == 3, line
+        assert ran.err.startswith("error: ")
+        assert "Traceback" not in ran.err
+    ran = process("-C", scanned, "doctor")
+    assert ran.code == 1
+    assert ".merkle is not writable" in ran.out
+    assert contents(scanned) == before
+
+
+def test_a_workspace_copied_elsewhere_still_works(
+    scanned: Path, tmp_path: Path, merkle: Any
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(scanned, copy)
+    roots = [
+        merkle("-C", root, "scan", "--json").json["root"] for root in (scanned, copy)
+    ]  # fmt: skip
+    assert roots[0] == roots[1]

@@ -1,0 +1,95 @@
+"""Commands beside a running `merkle watch`."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def service(scanned: Path) -> Iterator[subprocess.Popen[str]]:
+    """A service in a process of its own, answering."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "watch"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (scanned / ".merkle" / "socket").exists() and time.monotonic() < deadline:
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.02)
+    yield running
+    if running.poll() is None:
+        running.kill()
+        running.communicate()
+
+
+def test_commands_go_through_the_service(
+    service: subprocess.Popen[str], scanned: Path, process: Any
+) -> None:
+    (scanned / "new.txt").write_text("x")
+    status = process("-C", scanned, "status", "--json")
+    assert status.code == 0
+    assert status.json["state"] == "current"
+    assert status.json["service"]["pid"] == service.pid
+    assert f"running, pid {service.pid}" in process("-C", scanned, "status").out
+    for line in (
+        ["scan"], ["validate", "--content"], ["log"], ["diff", "@-1", "@-0"], ["sql", "SELECT 1"],
+        ["status", "--tree"], ["status", "--why-ignored", "noise.log"], ["watch", "--once"],
+    ):  # fmt: skip
+        assert process("-C", scanned, *line).code == 0, line
+    assert process("-C", scanned, "diff", "@-1", "@-0", "--json").json["added"] == ["new.txt"]
+    unwaited = process("-C", scanned, "status", "--no-wait", "--json")
+    assert (unwaited.code, unwaited.json["state"]) == (3, "unknown")
+
+
+def test_errors_of_the_service_keep_code_and_status(
+    service: subprocess.Popen[str], scanned: Path, process: Any
+) -> None:
+    ran = process("-C", scanned, "diff", "ffffffff", "@-0", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "unknown_root")
+    ran = process("-C", scanned, "sql", "DROP TABLE x", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "bad_query")
+
+
+def test_doctor_asks_the_service(
+    service: subprocess.Popen[str], scanned: Path, process: Any
+) -> None:
+    ran = process("-C", scanned, "doctor")
+    assert ran.code == 0, ran.out
+    assert f"pid {service.pid}, answering" in ran.out
+    assert process("-C", scanned, "doctor", "--quarantine").code == 6
+
+
+def test_a_second_service_names_the_first(
+    service: subprocess.Popen[str], scanned: Path, process: Any
+) -> None:
+    ran = process("-C", scanned, "watch")
+    assert ran.code == 6
+    assert f"process {service.pid} (watch)" in ran.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_cleanly(
+    number: signal.Signals, service: subprocess.Popen[str], scanned: Path, process: Any
+) -> None:
+    service.send_signal(number)
+    out, err = service.communicate(timeout=30)
+    assert service.returncode == 0, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert "scanning\n" in err
+    assert process("-C", scanned, "status").code == 0
+
+
+def test_it_stops_when_idle(scanned: Path, process: Any) -> None:
+    ran = process("-C", scanned, "watch", "--idle-exit", "200ms", "--json")
+    assert ran.code == 0
+    assert ran.json == {"workspace": str(scanned), "stopped": True}
+    assert process("-C", scanned, "--quiet", "watch", "--idle-exit", "200ms").err == ""

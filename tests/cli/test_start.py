@@ -1,0 +1,138 @@
+"""Starting up: what is imported, what every command line has in common."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from indexer import __version__
+from indexer.cli.group import COMMANDS, cli
+
+HEAVY = ("duckdb", "rich", "starlette", "uvicorn", "watchdog", "tiktoken", "indexer.engine")
+
+
+def modules_after(*arguments: str, cwd: Path) -> set[str]:
+    """The modules that a command line has loaded when it ends."""
+    program = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print('MODULES', *sys.modules))\n"
+        f"sys.argv[1:] = {list(arguments)!r}\n"
+        "from indexer.cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=60
+    )
+    return set(done.stdout.partition("MODULES")[2].split())
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_version_and_help_load_nothing_heavy(argument: str, tmp_path: Path) -> None:
+    loaded = modules_after(argument, cwd=tmp_path)
+    assert "indexer.cli.main" in loaded
+    assert not [name for name in loaded if name.startswith(HEAVY)]
+
+
+def test_version_alone_does_without_the_option_parser(tmp_path: Path) -> None:
+    assert "click" not in modules_after("--version", cwd=tmp_path)
+
+
+def test_commands_off_a_terminal_never_load_rich(scanned: Path) -> None:
+    for name in ("scan", "status"):
+        loaded = modules_after(name, cwd=scanned)
+        assert "duckdb" in loaded
+        assert not [each for each in loaded if each.startswith(("rich", "starlette"))]
+
+
+def test_version_is_told_in_both_forms(process: Any) -> None:
+    assert process("--version").out == f"merkle {__version__}\n"
+    assert process("--version", "--json").json == {"version": __version__}
+    assert process("--json", "--version").json == {"version": __version__}
+
+
+def test_help_lists_every_command_with_its_own_first_sentence(merkle: Any) -> None:
+    shown = merkle("--help").out
+    context = click.Context(cli)
+    for name, about in COMMANDS.items():
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert name in shown
+        assert about.split(":")[0].split(",")[0].rstrip(".") in " ".join(
+            (command.help or "").split()
+        )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_an_example(name: str, merkle: Any) -> None:
+    ran = merkle(name, "--help")
+    assert ran.code == 0
+    assert "Example" in ran.out
+    assert f"merkle {name}" in ran.out
+    assert all(option in ran.out for option in ("-C DIR", "--json", "--quiet", "--help"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_documented(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help, f"{name} {option.opts}"
+
+
+def test_global_options_stand_before_and_after_the_command(
+    scanned: Path, merkle: Any, tmp_path: Path
+) -> None:
+    before = merkle("-C", scanned, "--json", "log").json
+    after = merkle("log", "-C", scanned, "--json").json
+    mixed = merkle("--json", "log", "-C", scanned).json
+    assert before == after == mixed
+    assert merkle("-C", tmp_path, "log", "-C", scanned, "--json").json == before
+
+
+def test_the_nearest_workspace_is_found_from_below(scanned: Path, process: Any) -> None:
+    assert process("status", "--json", cwd=scanned / "src" / "deep").json["workspace"] == str(
+        scanned
+    )
+
+
+def test_quiet_says_nothing_when_all_is_well(scanned: Path, merkle: Any) -> None:
+    for line in (["init"], ["scan"], ["status"], ["validate"], ["watch", "--once"]):
+        ran = merkle("--quiet", "-C", scanned, *line)
+        assert (ran.code, ran.out, ran.err) == (0, "", ""), line
+
+
+def test_no_command_is_wrong_use(merkle: Any) -> None:
+    ran = merkle()
+    assert ran.code == 2
+    assert "Commands:" in ran.err
+    assert merkle("--json").json["error"]["code"] == "usage"
+
+
+def test_colours_only_where_wanted(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\x1b" not in merkle("-C", scanned, "status").out
+    assert "\x1b[" in merkle("-C", scanned, "status", colour=True).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in merkle("-C", scanned, "status", colour=True).out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str, merkle: Any) -> None:
+    ran = merkle("completion", shell)
+    assert ran.code == 0
+    assert "_MERKLE_COMPLETE" in ran.out
+    assert merkle("completion", shell, "--json").json["script"].strip() == ran.out.strip()
+
+
+def test_completion_knows_commands_and_options(process: Any) -> None:
+    environment = {"_MERKLE_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
+    assert "plain,status" in process(COMP_WORDS="merkle st", **environment).out
+    environment["COMP_CWORD"] = "2"
+    assert "plain,--why-ignored" in process(COMP_WORDS="merkle status --", **environment).out

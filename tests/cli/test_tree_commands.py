@@ -1,0 +1,225 @@
+"""init, scan, status and watch --once on real workspaces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.cli.progress import PATIENCE, ScanBar, StatusLine
+from indexer.cli.status import never_scanned
+from indexer.engine.documents import ScanDocument, StatusDocument
+
+
+def test_init_says_what_it_did_and_is_harmless_to_repeat(workspace: Path, process: Any) -> None:
+    ran = process("init", "--hash", "sha256", "-C", workspace, "--json")
+    assert ran.code == 0
+    assert ran.json == {"workspace": str(workspace), "hash": "sha256", "created": True}
+    assert (workspace / ".merkle" / ".gitignore").read_text() == "*\n"
+    assert "Already initialised" in process("init", "-C", workspace).out
+    ran = process("init", "--hash", "xxh3_128", "-C", workspace)
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_a_first_scan_initialises(workspace: Path, process: Any) -> None:
+    ran = process("scan", "--json", cwd=workspace)
+    # The folder has no marker yet; the current folder is the workspace.
+    assert ran.code == 0
+    assert set(ran.json) == set(ScanDocument.__annotations__)
+    assert (ran.json["files"], ran.json["directories"]) == (4, 3)
+    assert ran.json["added"] == 7
+    again = process("scan", "--json", cwd=workspace).json
+    assert again["root"] == ran.json["root"]
+    assert again["added"] == again["modified"] == again["removed"] == 0
+
+
+def test_scan_text_tells_root_counts_and_changes(scanned: Path, merkle: Any) -> None:
+    (scanned / "new.txt").write_text("x")
+    (scanned / "README.md").unlink()
+    ran = merkle("-C", scanned, "scan")
+    root = merkle("-C", scanned, "log", "--json").json["roots"][0]["root"]
+    lines = ran.out.splitlines()
+    assert lines[0] == f"root     {root}"
+    assert lines[1].startswith("tree     4 files, 3 folders, ")
+    assert "1 added" in lines[2]
+    assert "1 removed" in lines[2]
+
+
+def test_scan_tells_what_it_skipped(workspace: Path, merkle: Any) -> None:
+    import os
+
+    os.mkfifo(workspace / "pipe")
+    ran = merkle("-C", workspace, "scan")
+    assert "skipped (1)" in ran.out
+    assert "  pipe  " in ran.out
+
+
+def test_emptied_workspace_needs_confirmation(scanned: Path, merkle: Any) -> None:
+    import shutil
+
+    for path in scanned.iterdir():
+        if path.name != ".merkle":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    ran = merkle("-C", scanned, "scan", "--json")
+    assert ran.code == 3
+    assert "--accept-empty" in ran.json["error"]["hint"]
+    assert merkle("-C", scanned, "status").code == 3
+    assert merkle("-C", scanned, "scan", "--accept-empty", "--json").json["removed"] == 6
+
+
+def test_status_follows_the_disk(scanned: Path, process: Any) -> None:
+    ran = process("-C", scanned, "status", "--json")
+    assert ran.code == 0
+    assert ran.json["state"] == "current"
+    assert set(ran.json) == set(StatusDocument.__annotations__)
+    (scanned / "src" / "main.py").write_text("print('neap')\n")
+    (scanned / "new.txt").write_text("x")
+    (scanned / "README.md").unlink()
+    ran = process("-C", scanned, "status", "--json")
+    assert ran.code == 1
+    assert ran.json["state"] == "stale"
+    assert "src/main.py" in ran.json["changes"]["modified"]
+    assert ran.json["changes"]["added"] == ["new.txt"]
+    assert ran.json["changes"]["removed"] == ["README.md"]
+    text = process("-C", scanned, "status")
+    assert text.code == 1
+    assert "added (1)\n  new.txt\n" in text.out
+
+
+def test_status_without_an_index_is_the_same_document(workspace: Path, process: Any) -> None:
+    ran = process("-C", workspace, "status", "--json")
+    assert ran.code == 5
+    assert ran.json == never_scanned(workspace)
+    assert set(ran.json) == set(StatusDocument.__annotations__)
+    assert not (workspace / ".merkle").exists()
+    assert process("-C", workspace, "init").code == 0
+    ran = process("-C", workspace, "status", "--json")
+    assert ran.code == 5
+    assert (ran.json["state"], ran.json["scanned"]) == ("missing", False)
+    assert "run `merkle scan`" in process("-C", workspace, "status").out
+
+
+def test_status_lists_stop_in_time(scanned: Path, merkle: Any) -> None:
+    for number in range(30):
+        (scanned / f"new{number:02}").write_text("x")
+    ran = merkle("-C", scanned, "status")
+    assert "added (30)" in ran.out
+    assert "new19" in ran.out
+    assert "new20" not in ran.out
+    assert "and 10 more" in ran.out
+    assert len(merkle("-C", scanned, "status", "--json").json["changes"]["added"]) == 30
+
+
+def test_status_tree_draws_folders_in_byte_order(scanned: Path, merkle: Any) -> None:
+    # `src-old` sorts before `src/…` as a string, but not as a path.
+    (scanned / "src-old").mkdir()
+    (scanned / "src-old" / "x").write_text("x")
+    merkle("-C", scanned, "scan")
+    ran = merkle("-C", scanned, "status", "--tree")
+    drawn = [line[12:-12].rstrip() for line in ran.out.split("\n\n")[0].splitlines()]
+    assert drawn == [
+        "./", "├── .gitignore", "├── README.md", "├── src/", "│   ├── deep/",
+        "│   │   └── table.csv", "│   └── main.py", "└── src-old/", "    └── x",
+    ]  # fmt: skip
+    document = merkle("-C", scanned, "status", "--tree", "--json").json
+    assert [node["path"] for node in document["tree"]][:3] == ["", ".gitignore", "README.md"]
+    assert set(document) == {*StatusDocument.__annotations__, "tree"}
+
+
+def test_status_tree_stops_at_a_depth(scanned: Path, merkle: Any) -> None:
+    nodes = merkle("-C", scanned, "status", "--tree", "--depth", "1", "--json").json["tree"]
+    assert [node["path"] for node in nodes] == ["", ".gitignore", "README.md", "src"]
+
+
+def test_why_ignored_names_the_rule(scanned: Path, merkle: Any) -> None:
+    ran = merkle("-C", scanned, "status", "--why-ignored", "noise.log")
+    assert ran.code == 0
+    assert "is ignored by *.log" in ran.out
+    assert ".gitignore:1" in ran.out
+    document = merkle("-C", scanned, "status", "--why-ignored", "noise.log", "--json").json
+    assert document["ignored"] is True
+    assert document["rule"]["pattern"] == "*.log"
+    assert "is not ignored" in merkle("-C", scanned, "status", "--why-ignored", "README.md").out
+
+
+@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "src/../../x"])
+def test_paths_outside_are_refused(path: str, scanned: Path, merkle: Any) -> None:
+    ran = merkle("-C", scanned, "status", "--why-ignored", path, "--json")
+    assert ran.code == 2
+    assert ran.json["error"]["code"] == "bad_path"
+
+
+def test_watch_once_is_a_scan_with_more_keys(workspace: Path, process: Any) -> None:
+    ran = process("-C", workspace, "watch", "--once", "--json")
+    assert ran.code == 0
+    assert set(ran.json) == {*ScanDocument.__annotations__, "generated", "reused", "carried"}
+    assert "root " in process("-C", workspace, "watch", "--once").out
+
+
+def test_the_bar_appears_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    class Drawing:
+        def update(self, task: int, completed: int) -> None:
+            drawn.append(completed)
+
+        def stop(self) -> None:
+            drawn.append(-1)
+
+    def start(count: int) -> tuple[Drawing, int]:
+        drawn.append(count)
+        return Drawing(), 0
+
+    now = 0.0
+    monkeypatch.setattr("indexer.cli.progress._start", start)
+    bar = ScanBar(clock=lambda: now)
+    bar(10)
+    assert drawn == []
+    now = PATIENCE
+    bar(5)
+    bar(5)
+    bar.close()
+    bar.close()
+    assert drawn == [15, 20, -1]
+
+
+def test_the_real_bar_can_be_drawn_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 1.0])
+    bar = ScanBar(clock=lambda: next(times))
+    bar(3)
+    bar(4)
+    bar.close()
+    assert capsys.readouterr().out == ""
+
+
+def test_status_line_is_drawn_over_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    line = StatusLine(live=True)
+    line("scanning")
+    line("current, 12 folders, 3 batches")
+    line("current, 12 folders, 3 batches")
+    line.close()
+    shown = capsys.readouterr().err
+    assert shown == "\r\x1b[Kscanning\r\x1b[Kcurrent, 12 folder…\n"
+
+
+def test_status_line_elsewhere_is_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    line = StatusLine(live=False)
+    line("scanning")
+    line("bad \x1b[2J name")
+    line.close()
+    assert capsys.readouterr().err == "scanning\nbad \\x1b[2J name\n"
+
+
+def test_json_is_one_document_whatever_the_locale(scanned: Path, process: Any) -> None:
+    (scanned / "Füße 足").write_text("x")
+    ran = process(
+        "-C", scanned, "status", "--json", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
+    )
+    assert json.loads(ran.out)["changes"]["added"] == ["Füße 足"]
+    text = process("-C", scanned, "status", PYTHONIOENCODING="ascii")
+    assert "F\\xfc\\xdfe \\u8db3" in text.out
