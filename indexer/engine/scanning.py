@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indexer.core import paths
-from indexer.core.changes import Change, count
+from indexer.core.changes import Change
 from indexer.core.tree import Tree
 from indexer.engine.documents import RemarkDocument, ScanDocument
 from indexer.engine.root import UnavailableError, refuse_emptying
@@ -121,7 +121,8 @@ def scan_document(
     root: Root, looked: Looked, changes: Sequence[Change], seconds: float
 ) -> ScanDocument:
     """The result of a scan."""
-    counts = count(changes)
+    # The root already counted what it stands for; without changes it stands for an older step.
+    counts = (root.added, root.modified, root.removed, root.renamed) if changes else (0, 0, 0, 0)
     return {
         "root": root.root.hex(),
         "content_id": root.content_id.hex(),
@@ -131,10 +132,10 @@ def scan_document(
         "links": root.totals.links,
         "bytes": root.totals.bytes,
         "hashed": looked.hashed,
-        "added": counts.added,
-        "modified": counts.modified,
-        "removed": counts.removed,
-        "renamed": counts.renamed,
+        "added": counts[0],
+        "modified": counts[1],
+        "removed": counts[2],
+        "renamed": counts[3],
         "skipped": remark_documents(looked.skipped),
         "unreadable": remark_documents(looked.unreadable),
         "seconds": round(seconds, 3),

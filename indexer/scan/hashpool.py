@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
+import resource
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from indexer.core.hashing import WorkspaceHash
 from indexer.errors import MerkleError
 from indexer.scan.reading import Reading, hash_file
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 THREADS: Final = 4
 CHUNK: Final = 128
-# A file from the page cache takes about 10 microseconds. Longer, and with the CPU idle for most
-# of it, means waiting for the disk; threads on cached files would only fight over the interpreter.
-_SLOW_FILE: Final = 60e-6
-_BUSY: Final = 0.5
+# Blocks of 512 bytes that a window of files had to fetch from the disk, per file, for the cache
+# to count as cold. Time would not do: a busy machine is slow too, and threads on cached files
+# only fight over the interpreter.
+_COLD: Final = 4
 
 
 Answer = Reading | OSError | MerkleError
@@ -51,8 +53,7 @@ class HashPool:
         self._queued: list[Job] = []
         self._open: list[int] = []
         self._in_window = 0
-        self._wall = time.perf_counter()
-        self._cpu = time.thread_time()
+        self._blocks = _blocks_read()
         self.hashed = 0
 
     def __enter__(self) -> HashPool:
@@ -93,10 +94,13 @@ class HashPool:
 
     def release(self, folder: int) -> None:
         """Close a folder's descriptor once its queued files are done."""
-        if self._queued:
-            self._open.append(folder)
-        else:
+        if not self._queued:
             os.close(folder)
+            return
+        self._open.append(folder)
+        # Thousands of folders may go by while few files are queued; descriptors are few.
+        if len(self._open) >= CHUNK:
+            self.flush()
 
     def flush(self) -> None:
         """Answer everything that is queued."""
@@ -121,12 +125,22 @@ class HashPool:
             return error
 
     def _measure(self) -> None:
-        wall, cpu = time.perf_counter(), time.thread_time()
-        spent = wall - self._wall
-        if spent > _SLOW_FILE * CHUNK and cpu - self._cpu < _BUSY * spent:
-            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="merkle-hash")
-        self._wall, self._cpu, self._in_window = wall, cpu, 0
+        """Go over to threads when the files of the last window came from the disk."""
+        read = _blocks_read()
+        if read - self._blocks >= CHUNK * _COLD and self._threads > 1:
+            # Imported late: most scans find their files in the page cache.
+            import concurrent.futures
+
+            self._executor = concurrent.futures.ThreadPoolExecutor(
+                self._threads, thread_name_prefix="merkle-hash"
+            )
+        self._blocks, self._in_window = read, 0
 
     def _close_folders(self) -> None:
         while self._open:
             os.close(self._open.pop())
+
+
+def _blocks_read() -> int:
+    """Blocks this process has had to read from a disk so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_inblock

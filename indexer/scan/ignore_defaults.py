@@ -1,4 +1,4 @@
-"""The built-in deny list, in the syntax of a rule file; any line can be undone by a negated rule."""
+"""The built-in deny list, written as a rule file; a negated rule undoes any line of it."""
 
 from typing import Final
 

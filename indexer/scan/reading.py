@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
+from pathlib import Path
 from typing import Final
 
+from indexer.core import paths
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.errors import UncheckedError
@@ -43,7 +45,11 @@ def hash_file(algorithm: WorkspaceHash, name: str, folder: int, seen: os.stat_re
             if size < PIECE:
                 # One byte more than expected: a short answer is the end of the file.
                 content = os.read(descriptor, size + 1)
-                content_id = algorithm.of_file(content) if len(content) == size else None
+                if len(content) == size:
+                    content_id: ContentId | None = algorithm.of_file(content)
+                else:
+                    # Written meanwhile, or a file system that answers in smaller pieces.
+                    content_id = _hash_pieces(algorithm, descriptor, size, content)
             else:
                 content_id = _hash_pieces(algorithm, descriptor, size)
             after = os.fstat(descriptor)
@@ -57,14 +63,15 @@ def hash_file(algorithm: WorkspaceHash, name: str, folder: int, seen: os.stat_re
     raise TornReadError(f"{name} keeps changing while it is read", hint="scan again later")
 
 
-def _hash_pieces(algorithm: WorkspaceHash, descriptor: int, size: int) -> ContentId | None:
-    """Hash a large file piece by piece; None when there is more or less than `size`."""
-    running, left = algorithm.running(), size
-    while piece := os.read(descriptor, PIECE):
+def _hash_pieces(
+    algorithm: WorkspaceHash, descriptor: int, size: int, first: bytes = b""
+) -> ContentId | None:
+    """Hash a file piece by piece after `first`; None when there is more or less than `size`."""
+    running, left = algorithm.running(), size - len(first)
+    running.update(first)
+    while left >= 0 and (piece := os.read(descriptor, PIECE)):
         running.update(piece)
         left -= len(piece)
-        if left < 0:
-            return None
     return ContentId(running.digest()) if left == 0 else None
 
 
@@ -74,7 +81,23 @@ def _same(before: os.stat_result, after: os.stat_result) -> bool:
         and before.st_ctime_ns == after.st_ctime_ns
         and before.st_ino == after.st_ino
         and before.st_size == after.st_size
+        # A FIFO may get the inode of the file it replaced, within one tick of the clock.
+        and modes.S_ISREG(after.st_mode)
     )
+
+
+def open_folder(root: Path, path: str) -> int:
+    """A descriptor of a folder of the workspace, reached without following any link inside it."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not path:
+        return descriptor
+    for name in path.split("/"):
+        try:
+            below = os.open(paths.text_to_os(name), OPEN_FOLDER, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = below
+    return descriptor
 
 
 def read_bytes(name: str, folder: int, limit: int) -> bytes | None:

@@ -6,16 +6,16 @@ import contextlib
 import errno
 import os
 import stat as modes
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from indexer.core import filestat, paths
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.scan.assemble import assemble
-from indexer.scan.reading import TornReadError, hash_file
+from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import RULE_FILES
-from indexer.scan.walk import Remark, Walker, open_folder, reason_of
+from indexer.scan.walk import MAX_DEPTH, Remark, Walker, reason_of
 
 
 @dataclass(slots=True)
@@ -45,10 +45,23 @@ def reconcile(walker: Walker, tree: Tree, dirty: Iterable[tuple[str, bool]]) -> 
             if not any(paths.is_within(path, above) for above in deep):
                 _look_at(walker, found, updates, folders, path)
     # A folder may have gone while its neighbours were looked at; its own event will come.
-    standing = {path: changes for path, changes in updates.items() if found.tree.folder(path)}
+    standing = {
+        path: changes
+        for path, changes in updates.items()
+        if found.tree.folder(path) and not _is_replaced(path, updates)
+    }
     if standing:
         found.tree = found.tree.with_updates(standing)
     return found
+
+
+def _is_replaced(path: str, updates: Mapping[str, Mapping[str, Entry | None]]) -> bool:
+    """Whether the updates replace or remove a folder, or one around it."""
+    while path:
+        path, name = paths.split(path)
+        if name in updates.get(path, ()):
+            return True
+    return False
 
 
 def _plan(
@@ -59,38 +72,34 @@ def _plan(
     shallow: set[str] = set()
     for path, below in dirty:
         parent, name = paths.split(path)
-        if name in RULE_FILES:
-            # Other rules: everything they reach has to be judged again.
+        is_rules = name in RULE_FILES
+        if is_rules:
             walker.scopes.forget(parent)
-            deep.add(_nearest_known(tree, parent))
-        elif below or not path:
-            known = _nearest_known(tree, parent) if path else path
+        if tree.folder(parent) is None:
             # Inside a folder that is itself new, that folder has to be walked.
-            deep.add(path if known == parent else known)
-        elif _nearest_known(tree, parent) == parent:
-            shallow.add(path)
-        else:
             deep.add(_first_unknown(tree, path))
+        elif is_rules:
+            # Other rules: everything they reach has to be judged again.
+            deep.add(parent)
+        elif below or not path:
+            deep.add(path)
+        else:
+            shallow.add(path)
     outermost = [path for path in sorted(deep) if deep.isdisjoint(paths.ancestors(path))]
     return outermost, sorted(shallow)
 
 
-def _nearest_known(tree: Tree, folder: str) -> str:
-    """The folder itself, or the nearest one around it that is in the tree."""
-    while folder and tree.folder(folder) is None:
-        folder = paths.split(folder)[0]
-    return folder
-
-
 def _first_unknown(tree: Tree, path: str) -> str:
     """The topmost part of a path that is not yet a folder in the tree."""
-    known = _nearest_known(tree, paths.split(path)[0])
-    rest = path[len(known) + 1 :] if known else path
-    return paths.join(known, rest.split("/", 1)[0])
+    return next(
+        (above for above in reversed(paths.ancestors(path)) if tree.folder(above) is None), path
+    )
 
 
 def _look_deep(walker: Walker, found: Reconciled, path: str) -> None:
     """Walk a folder; when it is not one (any more), look at it as a single path."""
+    if paths.depth(path) > MAX_DEPTH:
+        return
     if path and walker.scopes.ignores(path, is_folder=True):
         _apply(found, path, None)
         return

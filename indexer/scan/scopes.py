@@ -10,7 +10,7 @@ from typing import Final
 
 from indexer.core import paths
 from indexer.scan.ignore import RULE_FILE_NAMES, Rule, Scope, root_scope
-from indexer.scan.reading import OPEN_FOLDER, read_bytes
+from indexer.scan.reading import open_folder, read_bytes
 
 RULE_FILES: Final = {os.fsdecode(name): name for name in RULE_FILE_NAMES}
 INFO_EXCLUDE: Final = ".git/info/exclude"
@@ -44,10 +44,11 @@ class Scopes:
 
     def of(self, folder: str) -> Scope:
         """The scope of a folder, read from disk when it is not known yet."""
-        scope = self._known.get(folder)
-        if scope is None:
-            scope = self._known[folder] = self._load(folder)
-        return scope
+        # Events are judged on another thread than walks. What was read before rules were
+        # forgotten goes into the dictionary of that time, never over what a walk has read since.
+        known = self._known
+        scope = known.get(folder)
+        return scope or known.setdefault(folder, self._load(folder))
 
     def judge(self, path: str, is_folder: bool) -> Rule | None:
         """The rule that ignores a path, itself or by a folder around it; None when it is kept."""
@@ -67,16 +68,35 @@ class Scopes:
         """Whether a path is left out of the tree."""
         return bool(path) and self.judge(path, is_folder) is not None
 
+    def surely_ignores(self, path: str, is_folder: bool) -> bool:
+        """Whether rules that a walk has read leave a path out; False where none has been read.
+
+        Reads nothing and keeps nothing, so any thread may ask.
+        """
+        known, folder = self._known, paths.ROOT
+        parts = path.split("/")
+        for depth, name in enumerate(parts):
+            scope = known.get(folder)
+            if scope is None:
+                return False
+            if scope.ignores(paths.text_to_bytes(name), is_folder or depth < len(parts) - 1):
+                return True
+            folder = paths.join(folder, name)
+        return False
+
+    def leave(self, folder: str) -> None:
+        """Drop what is known of one folder that is about to be entered anew."""
+        self._known.pop(folder, None)
+
     def forget(self, folder: str) -> None:
         """Drop what is known of a folder and everything below it."""
-        self._known = {
-            path: scope for path, scope in self._known.items() if not paths.is_within(path, folder)
-        }
+        known = list(self._known.items())
+        self._known = {path: scope for path, scope in known if not paths.is_within(path, folder)}
 
     def _load(self, folder: str) -> Scope:
         with contextlib.ExitStack() as stack:
             try:
-                descriptor = os.open(self._root / paths.text_to_os(folder), OPEN_FOLDER)
+                descriptor = open_folder(self._root, folder)
             except OSError:
                 descriptor = -1
             else:

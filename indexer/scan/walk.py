@@ -17,7 +17,7 @@ from indexer.core.tree import Entry
 from indexer.scan.hashpool import Answer, HashPool
 from indexer.scan.ignore import Scope
 from indexer.scan.previous import Previous
-from indexer.scan.reading import OPEN_FOLDER
+from indexer.scan.reading import OPEN_FOLDER, open_folder
 from indexer.scan.scopes import Scopes
 
 MAX_DEPTH: Final = 400
@@ -72,11 +72,15 @@ class Observed:
     skipped: list[Remark] = field(default_factory=list)
     unreadable: list[Remark] = field(default_factory=list)
     hashed: int = 0
+    vanished: bool = False
+    """Whether a folder went between its parent's listing and its own."""
 
     @property
     def unchanged(self) -> bool:
         """Whether every folder is, by its stats, exactly as it was."""
-        return all(folder.entries is None and not folder.lost for folder in self.folders.values())
+        return not self.vanished and all(
+            folder.entries is None and not folder.lost for folder in self.folders.values()
+        )
 
 
 def reason_of(problem: Exception) -> str:
@@ -110,7 +114,11 @@ class Walker:
         descriptor = open_folder(self.root, start)
         with HashPool(self.algorithm) as pool:
             stack: list[tuple[int, str, Scope | None, list[str]]] = []
-            seen, scope = self._look(observed, pool, descriptor, start, None)
+            try:
+                seen, scope = self._look(observed, pool, descriptor, start, None)
+            except BaseException:
+                os.close(descriptor)
+                raise
             stack.append((descriptor, start, scope, list(reversed(seen.folders))))
             try:
                 while stack:
@@ -137,7 +145,7 @@ class Walker:
     ) -> None:
         parent, parent_path, parent_scope, _ = stack[-1]
         path = paths.join(parent_path, name)
-        if len(stack) > MAX_DEPTH:
+        if paths.depth(path) > MAX_DEPTH:
             observed.skipped.append(Remark(path, f"nested deeper than {MAX_DEPTH} folders"))
             observed.folders[parent_path].folders.remove(name)
             return
@@ -148,6 +156,7 @@ class Walker:
         except (FileNotFoundError, NotADirectoryError):
             # Gone or swapped since its parent was listed: the next look sees what is there.
             observed.folders[parent_path].folders.remove(name)
+            observed.vanished = True
             return
         except OSError as problem:
             self._lose(observed, path, problem)
@@ -282,17 +291,3 @@ def _stats_of(files: list[_SeenFile], folders: list[str]) -> bytes:
         lines.append((raw, stat_line(Kind.DIRECTORY, filestat.NO_STAT, raw)))
     lines.sort()
     return b"".join([line for _, line in lines])
-
-
-def open_folder(root: Path, path: str) -> int:
-    """A descriptor of a folder of the workspace, reached without following any link inside it."""
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    if not path:
-        return descriptor
-    for name in path.split("/"):
-        try:
-            below = os.open(paths.text_to_os(name), OPEN_FOLDER, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = below
-    return descriptor

@@ -16,11 +16,20 @@ _TREE: Final = """
         added UBIGINT NOT NULL, modified UBIGINT NOT NULL, removed UBIGINT NOT NULL,
         renamed UBIGINT NOT NULL
     );
+    -- Hashes do not compress, and trying to is most of what closing after a first scan costs.
     CREATE TABLE node_log (
-        seq UBIGINT NOT NULL, path VARCHAR NOT NULL, kind UTINYINT NOT NULL,
-        content_id BLOB, node_id BLOB, size UBIGINT
+        seq UBIGINT NOT NULL,
+        path VARCHAR NOT NULL USING COMPRESSION uncompressed,
+        kind UTINYINT NOT NULL,
+        content_id BLOB USING COMPRESSION uncompressed,
+        node_id BLOB USING COMPRESSION uncompressed,
+        size UBIGINT USING COMPRESSION uncompressed
     );
-    CREATE TABLE listings (path VARCHAR NOT NULL, stats BLOB NOT NULL, ids BLOB NOT NULL);
+    CREATE TABLE listings (
+        path VARCHAR NOT NULL USING COMPRESSION uncompressed,
+        stats BLOB NOT NULL USING COMPRESSION uncompressed,
+        ids BLOB NOT NULL USING COMPRESSION uncompressed
+    );
     CREATE TABLE remarks (path VARCHAR NOT NULL, reason VARCHAR NOT NULL, kind VARCHAR NOT NULL);
 
     CREATE VIEW nodes AS

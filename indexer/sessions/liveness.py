@@ -1,0 +1,56 @@
+"""What the next commit has to look at: nodes due, references, blocks and emptied containers."""
+
+from __future__ import annotations
+
+from indexer.sessions.node import Node
+
+
+class Liveness:
+    """Indexes over the working tree, kept so that a commit need not look at all of it."""
+
+    def __init__(self) -> None:
+        # Dictionaries stand for ordered sets throughout: iteration must not depend on hashing.
+        self.due: dict[int, dict[str, None]] = {}
+        self.overdue: dict[str, None] = {}
+        self.released: dict[str, None] = {}
+        self.referrers: dict[str, dict[str, None]] = {}
+        self.blocks: dict[str, None] = {}
+        self.touched: dict[str, None] = {}
+
+    def add(self, node: Node, working: int) -> None:
+        """A node entered the working tree."""
+        if node.expires is not None:
+            self.due.setdefault(max(node.expires, working), {})[node.id] = None
+        for target in node.references:
+            self.referrers.setdefault(target, {})[node.id] = None
+        if node.content is not None:
+            self.blocks[node.id] = None
+        if node.removable:
+            self.touched[node.id] = None
+
+    def drop(self, node: Node, parent: str | None, working: int) -> None:
+        """A node left the working tree."""
+        if node.expires is not None:
+            self.due.get(max(node.expires, working), {}).pop(node.id, None)
+        for target in node.references:
+            referrers = self.referrers.get(target, {})
+            referrers.pop(node.id, None)
+            if not referrers:
+                self.referrers.pop(target, None)
+            if target in self.overdue:
+                self.released[target] = None
+        for index in (self.blocks, self.overdue, self.released, self.touched):
+            index.pop(node.id, None)
+        if parent is not None:
+            self.touched[parent] = None
+
+    def candidates(self, cycle: int) -> dict[str, None]:
+        """Nodes that the commit of a cycle should expire, if nothing protects them."""
+        return {**self.due.get(cycle, {}), **self.released}
+
+    def sealed(self, cycle: int, deferred: dict[str, None], kept_empty: dict[str, None]) -> None:
+        """The cycle is over; what was protected stays on the list until it is released."""
+        self.due.pop(cycle, None)
+        self.released.clear()
+        self.overdue.update(deferred)
+        self.touched = dict(kept_empty)

@@ -1,0 +1,151 @@
+"""The hash chain of content commits with its blobs, annotations and attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from indexer.core.canonical import commit_hash, content_hash
+from indexer.errors import UsageError
+from indexer.sessions.content import CONTENT_TYPES, NORMAL
+from indexer.sessions.records import EDIT, CommitRecord, LogCorruptError
+
+PREFIX: Final = 6
+
+
+class CommitNotFoundError(UsageError):
+    """No commit of this session answers to that name."""
+
+    code = "E_COMMIT_UNKNOWN"
+
+
+class EditTargetError(UsageError):
+    """An edit names nothing that can be edited."""
+
+    code = "E_EDIT_TARGET"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """Somebody's word on whether a commit is pinned, normal or skipped."""
+
+    target: str
+    priority: str
+    reason: str | None
+    at_ns: int
+
+
+class Log:
+    """Commits in chain order, each content once, and what was said about them since."""
+
+    def __init__(self) -> None:
+        self.commits: list[CommitRecord] = []
+        self.blobs: dict[str, Mapping[str, Any]] = {}
+        self.annotations: dict[str, list[Annotation]] = {}
+        self.attempts: dict[str, dict[str, Any]] = {}
+        self.total_tokens = 0
+        self._by_hash: dict[str, CommitRecord] = {}
+        # A block that was moved across regions lives on under another id.
+        self._node_of: dict[str, str] = {}
+        self._commit_of: dict[str, str] = {}
+
+    @property
+    def head(self) -> str | None:
+        """The newest commit's hash."""
+        return self.commits[-1].commit_hash if self.commits else None
+
+    def add(self, record: CommitRecord) -> None:
+        """Append a commit that was checked before."""
+        if record.content is not None:
+            self.blobs[record.content_hash] = record.content
+        self.commits.append(record)
+        self._by_hash[record.commit_hash] = record
+        self.total_tokens += record.token_count
+        self.rename(record.commit_hash, record.node_id)
+
+    def rename(self, commit: str, node_id: str) -> None:
+        """Bind a commit to the node that shows it now."""
+        self._commit_of.pop(self._node_of.get(commit, ""), None)
+        self._node_of[commit] = node_id
+        self._commit_of[node_id] = commit
+
+    def get(self, commit: str) -> CommitRecord | None:
+        """The commit of that exact hash."""
+        return self._by_hash.get(commit)
+
+    def of_node(self, node_id: str) -> CommitRecord | None:
+        """The commit that a node shows."""
+        return self._by_hash.get(self._commit_of.get(node_id, ""))
+
+    def node_of(self, commit: str) -> str:
+        """The id of the node that shows a commit."""
+        return self._node_of[commit]
+
+    def content(self, commit: CommitRecord) -> Mapping[str, Any]:
+        """The content of a commit."""
+        return self.blobs[commit.content_hash]
+
+    def resolve(self, name: str) -> CommitRecord:
+        """A commit by hash, by the id of its node, or by a unique prefix of its hash."""
+        found = self._by_hash.get(name) or self.of_node(name)
+        if found is not None:
+            return found
+        matches = [c for c in self.commits if c.commit_hash.startswith(name)]
+        if len(name) < PREFIX or len(matches) != 1:
+            told = "is not unique" if matches and len(name) >= PREFIX else "is not in this session"
+            raise CommitNotFoundError(
+                f"commit {name!r} {told}", hint="give a commit hash or the id of a block"
+            )
+        return matches[0]
+
+    def edit_target(self, name: str) -> CommitRecord:
+        """The commit an edit may name: known, and no edit itself."""
+        try:
+            target = self.resolve(name)
+        except CommitNotFoundError as error:
+            raise EditTargetError(error.message, hint=error.hint) from None
+        if target.operation == EDIT:
+            raise EditTargetError(
+                f"{name} is an edit and cannot be edited", hint=f"edit {target.reply_to} again"
+            )
+        return target
+
+    def priority(self, commit: CommitRecord) -> str:
+        """What the last annotation says, or the default of the content type."""
+        notes = self.annotations.get(commit.commit_hash)
+        if notes:
+            return notes[-1].priority
+        spec = CONTENT_TYPES.get(commit.content_type)
+        return spec.priority if spec is not None else NORMAL
+
+    def verify(self, record: CommitRecord) -> None:
+        """Refuse a commit whose hashes, parent or target do not fit this chain."""
+        known = self.blobs.get(record.content_hash)
+        content = record.content if record.content is not None else known
+        if content is None:
+            raise LogCorruptError(record.seq, "its content is not in the log")
+        if content_hash(dict(content)) != record.content_hash:
+            raise LogCorruptError(record.seq, "its content does not have its content hash")
+        if content.get("content_type") != record.content_type:
+            raise LogCorruptError(record.seq, "its content is of another type")
+        if record.parent_hash != self.head:
+            raise LogCorruptError(record.seq, "its parent is not the commit before it")
+        if record.operation == EDIT and record.reply_to is None:
+            raise LogCorruptError(record.seq, "an edit without a target")
+        if record.reply_to is not None:
+            self.edit_target(record.reply_to)
+        if chain_hash(record) != record.commit_hash:
+            raise LogCorruptError(record.seq, "its fields do not have its commit hash")
+
+
+def chain_hash(record: CommitRecord) -> str:
+    """The hash a commit's own fields give."""
+    return commit_hash(
+        record.content_hash,
+        record.parent_hash,
+        record.content_type,
+        record.operation,
+        record.timestamp_iso,
+        record.reply_to,
+    )

@@ -1,0 +1,176 @@
+"""Chat logs of providers: in as turns, and out as they came."""
+
+from __future__ import annotations
+
+import pytest
+
+from indexer.sessions import import_session, make_content
+from indexer.sessions.chat import ChatError, import_chat, is_chat
+from indexer.sessions.chat_export import export_chat
+
+OPENAI = [
+    {"role": "developer", "content": "You are helpful."},
+    {"role": "user", "content": "What is the weather?", "name": "Ann"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "weather", "arguments": '{ "city":"Rome" }'},
+            },
+            {
+                "id": "call_2",
+                "type": "function",
+                "function": {"name": "weather", "arguments": "not json"},
+            },
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    {"role": "tool", "tool_call_id": "call_2", "content": "error"},
+    {"role": "assistant", "content": "Sunny.", "refusal": None},
+    {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "And this?"},
+            {"type": "image_url", "image_url": {"url": "http://x/y.png"}},
+        ],
+    },
+    {"role": "assistant", "content": "A cat."},
+    {"role": "assistant", "content": "Or a dog."},
+]
+ANTHROPIC = {
+    "system": "You are helpful.",
+    "messages": [
+        {"role": "user", "content": "What is the weather?"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "sig"},
+                {"type": "text", "text": "Let me look."},
+                {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Rome"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "sunny"},
+                {"type": "text", "text": "There it is."},
+            ],
+        },
+        {"role": "assistant", "content": "Sunny."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t2", "is_error": True},
+                {"type": "image", "source": {"type": "url", "url": "x"}},
+            ],
+        },
+    ],
+}
+
+
+def test_the_minimal_flat_log_becomes_system_block_and_turn():
+    log = [
+        {"role": "system", "content": "You are helpful."},
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi!"},
+    ]
+    session = import_chat({"flat_log": log}, "s")
+    assert [m["content"] for m in session.thread()] == ["You are helpful.", "Hello", "Hi!"]
+    assert len(session.select("^sys .cb[role='system']")) == 1
+    assert len(session.select("^seq .mt")) == 1
+    assert len(session.select("^seq .mt:depth(1) .mc > .cb")) == 2
+    assert [m.role for m in session.compile().messages] == ["system", "user", "assistant"]
+
+
+def test_the_last_turn_can_stay_open():
+    session = import_chat([{"role": "user", "content": "Hello"}], "s", seal_last=False)
+    assert session.select("^seq .mt") == []
+    assert len(session.select("@w ^ah .mc > .cb[role='user']")) == 1
+
+
+def test_each_exchange_is_a_turn():
+    session = import_chat(OPENAI, "s")
+    assert len(session.select("^seq .mt")) == 2
+    assert len(session.select("^seq .mt:depth(2) .cb")) == 6
+    assert len(session.select(".cb[kind='call']")) == 2
+    assert len(session.select(".cb[kind='result'][role='tool']")) == 2
+    assert len(session.select(".cb[kind='image_url'][role='user']")) == 1
+
+
+def test_openai_logs_come_back_as_they_were():
+    assert export_chat(import_chat(OPENAI, "s"), "openai") == OPENAI
+
+
+def test_anthropic_logs_come_back_as_they_were():
+    assert export_chat(import_chat(ANTHROPIC, "s"), "anthropic") == ANTHROPIC
+
+
+@pytest.mark.parametrize(("log", "form"), [(OPENAI, "openai"), (ANTHROPIC, "anthropic")])
+def test_chat_logs_survive_a_session_export(log, form):
+    session = import_chat(log, "s")
+    again = import_session(session.export(), "t")
+    assert export_chat(again, form) == log
+
+
+def test_a_log_of_one_provider_can_go_to_the_other():
+    other = export_chat(import_chat(OPENAI, "s"), "anthropic")
+    assert other["system"] == "You are helpful."
+    assert other["messages"][1]["content"][0] == {
+        "type": "tool_use",
+        "id": "call_1",
+        "name": "weather",
+        "input": {"city": "Rome"},
+    }
+    back = export_chat(import_chat(ANTHROPIC, "s"), "openai")
+    call = next(m["tool_calls"][0] for m in back if "tool_calls" in m)
+    assert call["function"] == {"name": "weather", "arguments": '{"city": "Rome"}'}
+    assert {"role": "tool", "tool_call_id": "t1", "content": "sunny"} in back
+
+
+def test_edits_and_skips_show_in_the_export(session):
+    first = session.append(make_content("dialogue", text="a"))
+    second = session.append(make_content("dialogue", text="b", role="assistant"))
+    session.edit(first.commit_hash, make_content("dialogue", text="c"))
+    session.annotate(second.commit_hash, "skip")
+    assert export_chat(session, "openai") == [{"role": "user", "content": "c"}]
+
+
+def test_calls_made_in_a_session_are_exported(session):
+    session.append(make_content("dialogue", text="look", role="assistant"))
+    session.append(make_content("tool_io", payload={"q": 1}, name="search", role="assistant"))
+    session.append(make_content("tool_io", payload={"hits": []}, name="search"))
+    first, second = export_chat(session, "openai")
+    assert first["content"] == "look"
+    assert first["tool_calls"][0]["function"]["name"] == "search"
+    assert (second["role"], second["content"]) == ("tool", '{"hits": []}')
+
+
+def test_import_session_takes_chat_logs():
+    assert is_chat(OPENAI)
+    assert is_chat(ANTHROPIC)
+    assert not is_chat({"root": {}})
+    assert len(import_session(OPENAI, "s").select("^seq .mt")) == 2
+    assert len(import_session(ANTHROPIC, "s").select("^sys .cb")) == 1
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        {"messages": "x"},
+        [{"content": "x"}],
+        [{"role": "user", "content": ["x"]}],
+        [{"role": "assistant", "content": None, "tool_calls": [{"id": "x"}]}],
+        ["x"],
+    ],
+)
+def test_what_is_no_chat_log_is_refused(log):
+    with pytest.raises(ChatError):
+        import_chat(log, "s")
+
+
+def test_unknown_formats_are_refused(session):
+    with pytest.raises(ChatError):
+        export_chat(session, "smoke-signals")
