@@ -303,6 +303,12 @@ class Engine:
         """What a note is bound to."""
         return self.framing.note_inputs(frame_id)
 
+    def serve(self) -> None:
+        """From now on a service keeps the tree true, and reads may come from other threads."""
+        self.served = True
+        # Loaded by one thread, before several ask for them.
+        _ = self.framing.shelf.slots
+
     def bring_up_to_date(self, path: str) -> None:
         """Record what is on disk at a path, before something is bound to it."""
         if not self.served and self.trees.head() is not None:
@@ -431,6 +437,9 @@ class Engine:
         if looked.tree is None:
             assert head is not None
             if remarks != self.trees.remarks():
+                # This declares the stat cache current, so it has to be.
+                if self._listed is not self._tree:
+                    self.flush_listings()
                 self.trees.refresh(Listings(), head.seq, remarks)
             return head, []
         if head is None:

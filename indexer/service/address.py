@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import socket
@@ -36,9 +37,32 @@ def runtime_folder() -> Path:
     return folder
 
 
-def listen(root: Path) -> socket.socket:
-    """Bind the workspace's socket; the caller owns the workspace, so an old one is a leftover."""
-    path = socket_path(root)
+class Listening:
+    """The workspace's socket while the service listens on it."""
+
+    def __init__(self, root: Path) -> None:
+        self._note = Layout(root).socket
+        self._path = socket_path(root)
+        self._announced: tuple[int, int] | None = None
+        self.socket = _bind(self._path)
+        self._bound = _identity(self._path)
+
+    def announce(self) -> None:
+        """Write the address where clients look for it."""
+        self._note.write_text(os.fspath(self._path) + "\n", encoding="utf-8")
+        self._announced = _identity(self._note)
+
+    def close(self) -> None:
+        """Take the address back and remove the socket, unless they are somebody else's by now."""
+        self.socket.close()
+        for path, ours in ((self._note, self._announced), (self._path, self._bound)):
+            with contextlib.suppress(OSError):
+                if ours is not None and _identity(path) == ours:
+                    path.unlink()
+
+
+def _bind(path: Path) -> socket.socket:
+    """Bind a socket; the caller owns the workspace, so an old one is a leftover."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -54,12 +78,6 @@ def listen(root: Path) -> socket.socket:
     return listener
 
 
-def announce(root: Path) -> None:
-    """Write the address where clients look for it."""
-    Layout(root).socket.write_text(os.fspath(socket_path(root)) + "\n", encoding="utf-8")
-
-
-def withdraw(root: Path) -> None:
-    """Take the address back and remove the socket."""
-    Layout(root).socket.unlink(missing_ok=True)
-    socket_path(root).unlink(missing_ok=True)
+def _identity(path: Path) -> tuple[int, int]:
+    stat = os.lstat(path)
+    return stat.st_dev, stat.st_ino

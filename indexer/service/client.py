@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,8 @@ from indexer.errors import ExitCode, MerkleError, UncheckedError
 from indexer.store.layout import Layout
 
 TIMEOUT: Final = 600.0
+STOPPING: Final = 503
+"""The answer of a service that is about to stop: as good as none."""
 
 
 class ServiceError(UncheckedError):
@@ -55,7 +58,7 @@ class Client:
                 connection.connect(self.address)
                 connection.sendall(head.encode("ascii") + body)
                 status, answer = _read_answer(connection)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ServiceError(
                 f"the service stopped answering: {error}", hint="run the command again"
             ) from error
@@ -71,10 +74,13 @@ def _read_answer(connection: socket.socket) -> tuple[int, bytes]:
     if not separator:
         raise ConnectionResetError("the answer was cut short")
     lines = head.split(b"\r\n")
+    status = lines[0].split()[1:2]
+    if not lines[0].startswith(b"HTTP/1.") or not status:
+        raise ValueError("the answer is not HTTP")
     headers = dict(line.lower().split(b": ", 1) for line in lines[1:] if b": " in line)
     if len(body) != int(headers.get(b"content-length", len(body))):
         raise ConnectionResetError("the answer was cut short")
-    return int(lines[0].split()[1]), body
+    return int(status[0]), body
 
 
 def _document(status: int, answer: bytes) -> dict[str, Any]:
@@ -84,6 +90,8 @@ def _document(status: int, answer: bytes) -> dict[str, Any]:
         raise ServiceError("the service sent something that is not JSON") from error
     if status >= 400:
         problem = document.get("error", {}) if isinstance(document, dict) else {}
+        if status == STOPPING:
+            raise ServiceError(str(problem.get("message", "")), hint="run the command again")
         raise RemoteError(
             str(problem.get("code", "service")),
             str(problem.get("message", f"the service answered {status}")),
@@ -99,9 +107,9 @@ def connect(root: Path) -> Client | None:
     """The service of a workspace, or None when none listens."""
     try:
         address = Layout(root).socket.read_text(encoding="utf-8").strip()
-    except OSError:
+    except (OSError, ValueError):
         return None
-    if not address:
+    if not address or not _is_trusted(address):
         return None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -110,3 +118,12 @@ def connect(root: Path) -> Client | None:
     except OSError:
         return None
     return Client(address)
+
+
+def _is_trusted(address: str) -> bool:
+    """Whether a socket is this user's own: the file that names it may have come with a clone."""
+    try:
+        owner = os.lstat(address).st_uid
+    except (OSError, ValueError):
+        return False
+    return os.getuid() in (owner, 0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from indexer.core.changes import Change, summarize
+from indexer.engine.events import Event
 from indexer.store.trees import Root
 
 QUEUE: Final = 10_000
@@ -49,12 +51,31 @@ class Broadcast:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._queues: set[asyncio.Queue[dict[str, Any] | None]] = set()
+        self._closed = False
 
     def publish(self, root: Root, changes: list[Change]) -> None:
         """Called on the keeper's thread after a commit."""
         if self._queues:
             events = change_events(root, changes)
-            self._loop.call_soon_threadsafe(self._deliver, events)
+            # A loop that has ended has no readers left.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._deliver, events)
+
+    def publish_frames(self, events: list[Event]) -> None:
+        """Called on the keeper's thread after frames were stored."""
+        if self._queues:
+            told: list[dict[str, Any]] = [
+                {
+                    "event": "frame",
+                    "action": event.action,
+                    "path": event.path,
+                    "type": event.type,
+                    "frame_id": event.frame_id.hex() if event.frame_id else None,
+                    "because": event.because,
+                }
+                for event in events
+            ]
+            self._loop.call_soon_threadsafe(self._deliver, told)
 
     def _deliver(self, events: list[dict[str, Any]]) -> None:
         for queue in self._queues:
@@ -67,7 +88,8 @@ class Broadcast:
                 queue.put_nowait(event)
 
     def close(self) -> None:
-        """End every stream."""
+        """End every stream, also one that is only about to begin."""
+        self._closed = True
         for queue in self._queues:
             queue.put_nowait(None)
 
@@ -82,7 +104,7 @@ class Broadcast:
         self._queues.add(queue)
         try:
             yield b": connected\n\n"
-            while True:
+            while not (self._closed and queue.empty()):
                 try:
                     event = await asyncio.wait_for(queue.get(), heartbeat)
                 except TimeoutError:
@@ -90,7 +112,7 @@ class Broadcast:
                     continue
                 if event is None:
                     return
-                data = json.dumps(event, ensure_ascii=False)
+                data = json.dumps(event)
                 yield f"event: {event['event']}\ndata: {data}\n\n".encode()
         finally:
             self._queues.discard(queue)

@@ -7,19 +7,22 @@ records one batch. Everything that writes runs here, one after the other.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from indexer.core import paths
+from indexer.engine.documents import ScanDocument
 from indexer.engine.engine import Engine
 from indexer.engine.root import EmptiedError, ReplacedError, UnavailableError
-from indexer.errors import MerkleError
+from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.scopes import RULE_FILES
+from indexer.service.cookies import Cookies
+from indexer.service.jobs import Job, StoppingError, stopping
+from indexer.service.maintainer import Maintainer
+from indexer.store.database import DamagedError, DatabaseError
 from indexer.watch.choose import start_watcher
 from indexer.watch.debounce import Debounce, Timing
 from indexer.watch.sink import Watcher
@@ -27,7 +30,10 @@ from indexer.watch.sink import Watcher
 T = TypeVar("T")
 
 COOKIE_PATIENCE: Final = 5.0
-"""Seconds after which a cookie that did not come back means that events do not arrive."""
+"""Seconds without any event after which a cookie will not come back."""
+
+MOST_PATIENCES: Final = 12
+"""How often a cookie is waited for again because other events still arrive before it."""
 
 ROOT_POLL: Final = 0.5
 """Seconds between two looks for a workspace that has gone away."""
@@ -38,13 +44,27 @@ DEGRADED_POLL: Final = 5.0
 FLUSH_LISTINGS: Final = 60.0
 """Seconds after which the stat cache is brought up to date with the tree."""
 
+SETTLE_LOOKS: Final = 5
+"""How often a file that changes under our eyes is looked at while somebody waits."""
+
+RECOVERIES: Final = 3
+"""How often in a row the database is opened again before the service gives up."""
+
+_NOT_NOTICED: Final = "a change made on purpose was not noticed"
+
+
+class KeeperError(UncheckedError):
+    """The keeper met something that it was not made for."""
+
+    code = "internal"
+
 
 @dataclass(frozen=True, slots=True)
 class Health:
     """How the service is doing."""
 
     state: str
-    """`starting`, `watching`, `degraded`, `unavailable` or `stopped`."""
+    """`starting`, `watching`, `degraded`, `unavailable`, `unhealthy` or `stopped`."""
     reason: str | None
     watches: int
     batches: int
@@ -61,18 +81,26 @@ class Keeper:
         self._debounce = Debounce(timing or Timing())
         self._rescan_every = rescan_every
         self._wake = threading.Condition()
-        self._jobs: deque[Callable[[], None]] = deque()
+        self._jobs: deque[Job] = deque()
         self._watcher: Watcher | None = None
-        self._cookies: dict[str, threading.Event] = {}
-        self._cookie_numbers = itertools.count(1)
-        self._unavailable: MerkleError | None = None
-        self._degraded: str | None = None
+        self._walked: set[str] = set()
+        """The folders that the present look has been through."""
+        self._cookies = Cookies(engine.layout.cookies)
+        self._told = 0
+        self._trouble: MerkleError | None = None
+        """Why the workspace or the database cannot be worked with now."""
+        self._unproven: str | None = None
+        """Why events cannot be relied on."""
         self._lost_events = False
+        self._unsettled = False
+        self._failures = 0
         self._started = threading.Event()
         self._stopping = False
         self._batches = 0
         self._next_rescan = 0.0
         self._next_flush = 0.0
+        self._rest_until = 0.0
+        self._maintainer = Maintainer(engine)
         self.fatal: MerkleError | None = None
         """Why the keeper stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-keeper", daemon=True)
@@ -88,7 +116,7 @@ class Keeper:
         return self._started.wait(timeout)
 
     def stop(self) -> None:
-        """Finish what is running, then stop; returns when the thread has ended."""
+        """Break off a look, refuse what is queued, and return when the thread has ended."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -100,66 +128,69 @@ class Keeper:
 
     def call(self, work: Callable[[], T]) -> T:
         """Run something on the keeper's thread and return or raise what it does."""
-        future: Future[T] = Future()
-
-        def job() -> None:
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
-
+        job = Job(work)
         with self._wake:
             if self._stopping or not self._thread.is_alive():
-                raise UnavailableError("the service is stopping", hint="run the command again")
+                raise stopping()
             self._jobs.append(job)
             self._wake.notify()
-        return future.result()
+        result: T = job.outcome.result()
+        return result
 
     def health(self) -> Health:
         """How things are now."""
-        watcher = self._watcher
+        watcher, trouble, degraded = self._watcher, self._trouble, self._degraded()
         if not self._thread.is_alive():
             state, reason = "stopped", self.fatal.message if self.fatal else None
-        elif self._unavailable is not None:
-            state, reason = "unavailable", self._unavailable.message
-        elif self._degraded is not None:
-            state, reason = "degraded", self._degraded
+        elif trouble is not None:
+            away = isinstance(trouble, UnavailableError)
+            state, reason = ("unavailable" if away else "unhealthy"), trouble.message
+        elif not self._started.is_set():
+            state, reason = "starting", None
         else:
-            state, reason = ("watching" if self._started.is_set() else "starting"), None
+            state, reason = ("degraded" if degraded else "watching"), degraded
         watches = watcher.count if watcher else 0
         return Health(state, reason, watches, self._batches, bool(self._debounce))
 
     def catch_up(self, patience: float = COOKIE_PATIENCE) -> bool:
         """Wait until everything written before this call is in the index; False: cannot tell."""
-        if self._unavailable is not None or self._watcher is None:
-            return False
-        seen = threading.Event()
-        name = f"{os.getpid()}-{next(self._cookie_numbers)}"
-        self._cookies[name] = seen
-        path = self.engine.layout.cookies / name
+        if self._trouble is not None:
+            return self.call(self._try_again)
+        if self._watcher is None:
+            # Between two watchers a scan is under way; without any, nothing can be proved.
+            return self.call(self._process_all) and self._unproven is None
         try:
-            path.touch()
-            arrived = seen.wait(patience)
-        except OSError:
+            with self._cookies.sent() as seen:
+                arrived = self._wait_for(seen, patience)
+        except OSError as error:
+            self._unproven = f"no cookie can be written: {error.strerror or error}"
             arrived = False
-        finally:
-            self._cookies.pop(name, None)
-            with contextlib.suppress(OSError):
-                path.unlink()
-        if not arrived:
-            self._degrade("a change made on purpose was not noticed")
-            return False
-        return self.call(self._process_all)
+        if arrived:
+            return self.call(self._process_all)
+        self._unproven = self._unproven or _NOT_NOTICED
+        self.lost(self._unproven)
+        return False
+
+    def _wait_for(self, seen: threading.Event, patience: float) -> bool:
+        """Wait for a cookie as long as other events keep arriving before it."""
+        for _ in range(MOST_PATIENCES):
+            told = self._told
+            if seen.wait(patience):
+                return True
+            if told == self._told:
+                break
+        return False
 
     # -- the sink: called by the watcher's thread
 
     def changed(self, path: str, is_folder: bool, deep: bool) -> None:
         """Note a path, unless a rule ignores it: ignored files must not even wake the loop."""
-        name = path.rpartition("/")[2]
-        if name not in RULE_FILES:
-            with contextlib.suppress(OSError):
-                if path and self.engine.scopes.ignores(path, is_folder):
-                    return
+        self._told += 1
+        parent, name = paths.split(path)
+        # A rule file counts even where a rule ignores it, but not inside an ignored folder.
+        judged, as_folder = (parent, True) if name in RULE_FILES else (path, is_folder)
+        if judged and self.engine.scopes.surely_ignores(judged, as_folder):
+            return
         with self._wake:
             idle = not self._debounce
             self._debounce.add(path, deep, self.engine.clock.monotonic())
@@ -169,40 +200,53 @@ class Keeper:
 
     def cookie(self, name: str) -> None:
         """All events before this cookie have been noted."""
-        seen = self._cookies.get(name)
-        if seen is not None:
-            seen.set()
+        self._cookies.came_by(name)
 
     def lost(self, reason: str) -> None:
         """Start over: new watcher, then look at everything."""
         with self._wake:
             self._lost_events = True
             self._debounce.add_everything(self.engine.clock.monotonic())
-            self._debounce.flush()
             self._wake.notify()
+        # Who waits for a cookie waits for that look instead.
+        self._cookies.release()
 
     # -- the loop
 
     def _run(self) -> None:
         try:
-            self._begin()
+            self._guard(lambda: self._look_anew("start"))
+            self._started.set()
             while not self._stopping:
                 self._wait()
                 self._do_jobs()
                 self._step()
+        except StoppingError:
+            pass
         except MerkleError as error:
             self.fatal = error
+        except BaseException as error:
+            self.fatal = KeeperError(
+                f"the service failed: {type(error).__name__}: {error}",
+                hint="start it again; the index holds what was recorded until then",
+            )
+            self.fatal.__cause__ = error
         finally:
-            self._started.set()
-            if self._watcher is not None:
-                self._watcher.stop()
-            self._refuse_jobs()
+            self._end()
 
-    def _begin(self) -> None:
-        """Watch and scan; a workspace that cannot be read now is waited for."""
-        self._restart_watcher()
-        self._guarded(lambda: self._look_at_everything("start"))
+    def _end(self) -> None:
+        """Nobody may be left waiting, whatever it was that ended the loop."""
+        with self._wake:
+            self._stopping = True
+            left, self._jobs = self._jobs, deque()
+        for job in left:
+            job.refuse()
         self._started.set()
+        self._cookies.release()
+        self._maintainer.close()
+        if self._watcher is not None:
+            with contextlib.suppress(OSError):
+                self._watcher.stop()
 
     def _wait(self) -> None:
         with self._wake:
@@ -214,111 +258,196 @@ class Keeper:
                 self._wake.wait(deadline - now)
 
     def _deadline(self) -> float:
-        candidates = [self._next_rescan]
-        if self._unavailable is not None:
+        if self._trouble is not None:
             return self._next_rescan
+        candidates = [self._next_rescan]
         pending = self._debounce.deadline()
         if pending is not None:
-            candidates.append(pending)
+            candidates.append(max(pending, self._rest_until))
         if self._next_flush:
             candidates.append(self._next_flush)
+        if self._maintainer.due:
+            candidates.append(self._rest_until)
         return min(candidates)
 
     def _do_jobs(self) -> None:
-        while self._jobs:
-            self._jobs.popleft()()
-
-    def _refuse_jobs(self) -> None:
-        with self._wake:
-            self._stopping = True
-        self._do_jobs()
+        while not self._stopping:
+            with self._wake:
+                if not self._jobs:
+                    return
+                job = self._jobs.popleft()
+            error = job.run()
+            if isinstance(error, MerkleError):
+                self._judge(error)
 
     def _step(self) -> None:
         now = self.engine.clock.monotonic()
         if self._stopping:
             return
-        if self._unavailable is not None:
+        if self._trouble is not None:
             if now >= self._next_rescan:
-                self._look_for_root()
+                self._try_again()
             return
-        if self._watcher is not None and not self._watcher.is_alive():
+        if self._watcher is not None and not self._watcher.is_alive() and not self._lost_events:
             self.lost("the watcher's thread died")
-        if self._debounce.is_due(now):
+        if self._debounce.is_due(now) and now >= self._rest_until:
             self._process_pending()
         elif now >= self._next_rescan:
-            self._guarded(lambda: self._look_at_everything("rescan"))
+            look = self._look_at_everything if self._unproven is None else self._look_anew
+            self._guard(lambda: look("rescan"))
         if self._next_flush and now >= self._next_flush:
             self._next_flush = 0.0
-            self.engine.flush_listings()
+            self._guard(self._flush)
+        if self._maintainer.due and now >= self._rest_until:
+            self._guard(self._maintainer.step)
+
+    # -- looking
 
     def _process_all(self) -> bool:
-        """Look at everything pending, also what turns up meanwhile; True when all is recorded."""
-        for _ in range(50):
-            if not self._debounce:
-                break
-            if self._unavailable is not None:
+        """Look at all that is pending; True when it is recorded."""
+        for _ in range(SETTLE_LOOKS):
+            if self._trouble is not None:
                 return False
             self._process_pending()
-        return self._unavailable is None and not self._debounce
+            if not self._unsettled:
+                break
+        return self._trouble is None and not self._unsettled
 
     def _process_pending(self) -> None:
+        started = self.engine.clock.monotonic()
         with self._wake:
             pending = self._debounce.take()
+        self._unsettled = False
         if self._lost_events:
-            self._restart_watcher()
-        if pending.everything:
-            self._guarded(lambda: self._look_at_everything("rescan"))
+            self._guard(lambda: self._look_anew("rescan"))
+        elif pending.everything:
+            self._guard(lambda: self._look_at_everything("rescan"))
         elif pending.paths:
-            self._guarded(lambda: self._look_at(pending.paths))
+            self._guard(lambda: self._look_at(pending.paths))
+        # As long a rest as the work: a huge file that grows all day takes half a CPU at most.
+        now = self.engine.clock.monotonic()
+        self._rest_until = now + (now - started)
 
-    def _look_at(self, paths: dict[str, bool]) -> None:
-        _, changes, unsettled = self.engine.reconcile(paths.items(), on_folder=self._watch)
+    def _look_at(self, dirty: dict[str, bool]) -> None:
+        self._walked = set()
+        _, changes, unsettled = self.engine.reconcile(dirty.items(), on_folder=self._watch)
+        for folder, name in map(paths.split, dirty):
+            # Other rules: folders that are ignored from now on need no watch.
+            if name in RULE_FILES and self._watcher is not None:
+                self._watcher.retain(folder, self._walked)
         self._after_batch(bool(changes))
-        if unsettled:
-            with self._wake:
-                for path in unsettled:
-                    self._debounce.add(path, False, self.engine.clock.monotonic())
+        self._unsettled = bool(unsettled)
+        with self._wake:
+            for path in unsettled:
+                self._debounce.add(path, False, self.engine.clock.monotonic())
 
-    def _look_at_everything(self, cause: str) -> None:
-        document = self.engine.scan(cause=cause, on_folder=self._watch)
-        moved = document["added"] + document["modified"] + document["removed"]
-        self._after_batch(bool(moved))
+    def _look_at_everything(
+        self, cause: str, *, force: bool = False, accept_empty: bool = False
+    ) -> ScanDocument:
+        self._walked = set()
+        document = self.engine.scan(
+            force=force, accept_empty=accept_empty, cause=cause, on_folder=self._watch
+        )
+        if self._watcher is not None:
+            self._watcher.retain(paths.ROOT, self._walked)
+        self._after_batch(bool(document["added"] or document["modified"] or document["removed"]))
+        return document
+
+    def _look_anew(self, cause: str) -> None:
+        """Watch and scan from nothing, and prove that events arrive."""
+        self.engine.check_root()
+        self._restart_watcher()
+        with contextlib.ExitStack() as stack:
+            seen = None
+            if self._watcher is not None:
+                try:
+                    seen = stack.enter_context(self._cookies.sent())
+                    self._unproven = None
+                except OSError as error:
+                    self._unproven = f"no cookie can be written: {error.strerror or error}"
+            self._look_at_everything(cause)
+            if seen is not None and not self._wait_for(seen, COOKIE_PATIENCE):
+                self._unproven = _NOT_NOTICED
+        self._plan_rescan()
+
+    def accept_scan(self, *, force: bool, accept_empty: bool) -> ScanDocument:
+        """A scan that a client asked for; it also ends a state of emptiness when accepted."""
+        if self._trouble is not None and not isinstance(self._trouble, EmptiedError):
+            self._look_anew("back")
+        document = self._look_at_everything("scan", force=force, accept_empty=accept_empty)
+        self._trouble = None
+        return document
 
     def _after_batch(self, moved: bool) -> None:
-        now = self.engine.clock.monotonic()
         self._batches += moved
-        self._check_watches()
-        self._next_rescan = now + (self._rescan_every if not self._degraded else DEGRADED_POLL)
+        if moved or not self._started.is_set():
+            self._maintainer.begin()
+        self._plan_rescan()
         if moved and not self._next_flush:
-            self._next_flush = now + FLUSH_LISTINGS
+            self._next_flush = self.engine.clock.monotonic() + FLUSH_LISTINGS
 
-    def _guarded(self, work: Callable[[], Any]) -> None:
-        """Run a look; a workspace out of reach makes the service wait, not forget."""
+    def _plan_rescan(self) -> None:
+        every = DEGRADED_POLL if self._degraded() else self._rescan_every
+        self._next_rescan = self.engine.clock.monotonic() + every
+
+    def _flush(self) -> None:
+        self.engine.check_root()
+        self.engine.flush_listings()
+
+    # -- trouble
+
+    def _guard(self, work: Callable[[], object]) -> None:
+        """Run a look; its trouble makes the service wait or recover, not forget."""
         try:
             work()
-        except ReplacedError:
-            raise
-        except UnavailableError as error:
-            self._unavailable = error
-            self._next_rescan = self.engine.clock.monotonic() + ROOT_POLL
+        except (UnavailableError, DatabaseError, DamagedError) as error:
+            self._judge(error)
+        else:
+            self._trouble, self._failures = None, 0
 
-    def _look_for_root(self) -> None:
-        """Try again; when the workspace is back, watch and scan it anew."""
-        was_emptied = isinstance(self._unavailable, EmptiedError)
-        self._unavailable = None
-        try:
-            self.engine.check_root()
-            if not was_emptied:
-                self._restart_watcher()
-        except UnavailableError as error:
-            self._unavailable = error
+    def _judge(self, error: MerkleError) -> None:
+        """What an error means for the service: nothing, trouble, or (raised) the end."""
+        if isinstance(error, UnavailableError):
+            self._trouble = error
             self._next_rescan = self.engine.clock.monotonic() + ROOT_POLL
-            return
-        self._guarded(lambda: self._look_at_everything("back"))
+        elif isinstance(error, DatabaseError | DamagedError):
+            self._recover(error)
+        elif isinstance(error, ReplacedError):
+            raise error
+
+    def _recover(self, error: MerkleError) -> None:
+        """Open the database again and check it; what was not stored is looked at again."""
+        self._failures += 1
+        if self._failures > RECOVERIES:
+            raise error
+        self._trouble = error
+        self.engine.reopen()
+        problems = self.engine.validate()["errors"]
+        if problems:
+            raise CorruptError(
+                f"the index is damaged: {problems[0]['message']}",
+                hint="run `merkle doctor` for what to do",
+            ) from error
+        pause = DEGRADED_POLL * (self._failures - 1)
+        self._next_rescan = self.engine.clock.monotonic() + pause
+
+    def _try_again(self) -> bool:
+        """Look whether the trouble has passed, and then at everything."""
+        if isinstance(self._trouble, EmptiedError):
+            self._guard(lambda: self._look_at_everything("back"))
+        elif self._trouble is not None:
+            self._guard(lambda: self._look_anew("back"))
+        return self._process_all()
 
     # -- watching
 
     def _watch(self, path: str) -> None:
+        """A walk is about to list a folder: from here on its events count."""
+        if self._stopping:
+            raise stopping()
+        self._walked.add(path)
+        # Rules of before must not drop an event that comes after the listing.
+        self.engine.scopes.leave(path)
         if self._watcher is not None:
             self._watcher.add(path)
 
@@ -327,30 +456,18 @@ class Keeper:
             self._watcher.stop()
             self._watcher = None
         self._lost_events = False
+        cookies = self.engine.layout.cookies
         try:
-            self._watcher = start_watcher(self.engine.root, self.engine.layout.cookies, self)
+            cookies.mkdir(exist_ok=True)
+            self._watcher = start_watcher(self.engine.root, cookies, self)
         except OSError as error:
-            self._degrade(f"no events: {error.strerror or error}")
+            self._unproven = f"no events: {error.strerror or error}"
+        # A cookie of the old watcher's time comes back to nobody; the look that follows counts.
+        self._cookies.release()
 
-    def _check_watches(self) -> None:
-        if self._watcher is None:
-            return
-        missing = self._watcher.unwatched
-        if missing:
-            self._degrade(f"{missing} folders cannot be watched (out of inotify watches?)")
-        else:
-            self._degraded = None
-
-    def _degrade(self, reason: str) -> None:
-        self._degraded = reason
-        with self._wake:
-            soon = self.engine.clock.monotonic() + DEGRADED_POLL
-            self._next_rescan = min(self._next_rescan, soon) if self._next_rescan else soon
-            self._wake.notify()
-
-    def accept_scan(self, *, force: bool, accept_empty: bool) -> Any:
-        """A scan that a client asked for; it also ends a state of emptiness when accepted."""
-        document = self.engine.scan(force=force, accept_empty=accept_empty, on_folder=self._watch)
-        self._unavailable = None
-        self._after_batch(True)
-        return document
+    def _degraded(self) -> str | None:
+        """Why the index may lag behind the disk, None when events can be relied on."""
+        if self._unproven is not None:
+            return self._unproven
+        missing = self._watcher.unwatched if self._watcher is not None else 0
+        return f"{missing} folders cannot be watched (out of inotify watches?)" if missing else None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from indexer.errors import UsageError
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
 
 Check = Callable[[Any], bool]
 
@@ -71,6 +74,10 @@ class Operation:
         if "file" in given:
             given["file"] = Path(given["file"])
         return given
+
+    def run(self, engine: Engine, values: Mapping[str, Any]) -> Any:
+        """Call the engine's method with checked arguments."""
+        return getattr(engine, self.method)(**self.arguments(values))
 
 
 OPERATIONS: Final[dict[str, Operation]] = {

@@ -8,12 +8,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
 from indexer.engine.engine import Engine
-from indexer.service import address
+from indexer.errors import UncheckedError
+from indexer.service.address import Listening, socket_path
 from indexer.service.client import connect
 from indexer.service.events import Broadcast
 from indexer.service.keeper import Keeper
@@ -26,7 +26,20 @@ StatusLine = Callable[[str], None]
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without signal handlers of its own: the service decides when to stop."""
+    """uvicorn without signal handlers and ticks of its own: the service decides when to stop."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._leave = asyncio.Event()
+
+    def leave(self) -> None:
+        """Stop accepting, let running requests end."""
+        self.should_exit = True
+        self._leave.set()
+
+    async def main_loop(self) -> None:
+        """Sleep until told to leave; ten ticks a second are for servers with nothing to save."""
+        await self._leave.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -50,25 +63,40 @@ def run_service(
     initialise(root)
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(Engine(root, role="watch", wait=wait))
+        engine.serve()
         keeper = Keeper(engine, timing=timing, rescan_every=rescan_every)
-        listener = stack.enter_context(contextlib.closing(address.listen(root)))
-        stack.callback(address.withdraw, root)
+        listening = stack.enter_context(contextlib.closing(_listen(root)))
         tell = on_status or (lambda text: None)
-        asyncio.run(_serve(engine, keeper, listener, idle_exit, tell))
+        asyncio.run(_serve(engine, keeper, listening, idle_exit, tell))
     if keeper.fatal is not None:
         raise keeper.fatal
 
 
+def _listen(root: Path) -> Listening:
+    try:
+        return Listening(root)
+    except OSError as error:
+        raise UncheckedError(
+            f"cannot listen on {socket_path(root)}: {error.strerror or error}",
+            hint="set XDG_RUNTIME_DIR to a folder that only you can enter, with a short path",
+        ) from error
+
+
 async def _serve(
-    engine: Engine, keeper: Keeper, listener: Any, idle_exit: float | None, tell: StatusLine
+    engine: Engine,
+    keeper: Keeper,
+    listening: Listening,
+    idle_exit: float | None,
+    tell: StatusLine,
 ) -> None:
     loop = asyncio.get_running_loop()
     broadcast = Broadcast(loop)
     engine.subscribers.append(broadcast.publish)
+    engine.frame_subscribers.append(broadcast.publish_frames)
     api = Api(engine, keeper, broadcast)
     config = uvicorn.Config(
         api.application(), log_level="critical", lifespan="off", access_log=False,
-        timeout_graceful_shutdown=5, ws="none",
+        date_header=False, server_header=False, timeout_graceful_shutdown=5, ws="none",
     )  # fmt: skip
     server = _Server(config)
     stop = asyncio.Event()
@@ -76,30 +104,30 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     tell("scanning")
     keeper.start()
+    serving = asyncio.create_task(server.serve(sockets=[listening.socket]))
     try:
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        await _until_started(keeper, stop)
-        if not stop.is_set() and keeper.is_alive():
-            address.announce(engine.root)
-        await _follow(keeper, api, stop, idle_exit, tell)
-        broadcast.close()
-        server.should_exit = True
-        await serving
+        # Commands that come during the first scan wait here rather than at the lock.
+        listening.announce()
+        await _follow(keeper, api, serving, stop, idle_exit, tell)
     finally:
+        # The keeper first: whoever waits for it is told, and then every request can end.
         await asyncio.to_thread(keeper.stop)
-
-
-async def _until_started(keeper: Keeper, stop: asyncio.Event) -> None:
-    while not stop.is_set() and not await asyncio.to_thread(keeper.wait_until_started, 0.1):
-        pass
+        broadcast.close()
+        server.leave()
+        await serving
 
 
 async def _follow(
-    keeper: Keeper, api: Api, stop: asyncio.Event, idle_exit: float | None, tell: StatusLine
+    keeper: Keeper,
+    api: Api,
+    serving: asyncio.Task[None],
+    stop: asyncio.Event,
+    idle_exit: float | None,
+    tell: StatusLine,
 ) -> None:
     """Wait for a reason to stop, telling what happens meanwhile."""
     told = None
-    while not stop.is_set() and keeper.is_alive():
+    while not stop.is_set() and keeper.is_alive() and not serving.done():
         health = keeper.health()
         line = _line(health.state, health.reason, health.watches, health.batches)
         if line != told:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -19,9 +19,19 @@ from indexer.engine.engine import Engine
 from indexer.engine.status import recorded_status
 from indexer.errors import MerkleError, UsageError
 from indexer.service.events import Broadcast
+from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper
+from indexer.service.operations import OPERATIONS, Operation
+from indexer.store.database import DatabaseError
 
-Handler = Callable[[Request], Awaitable[Response]]
+MAX_BODY: Final = 8 << 20
+"""Bytes of a request's body; the longest sensible one is a frame with every byte escaped."""
+
+
+class TooLargeError(UsageError):
+    """The request is longer than any that makes sense."""
+
+    code = "too_large"
 
 
 class Api:
@@ -37,7 +47,8 @@ class Api:
     def application(self) -> Starlette:
         """The ASGI application."""
         routes = [
-            self._route("GET", "/v1/health", self.health),
+            # Answered even while every worker thread waits for the keeper.
+            self._route("GET", "/v1/health", self.health, inline=True),
             self._route("GET", "/v1/status", self.status),
             self._route("POST", "/v1/scan", self.scan),
             self._route("POST", "/v1/validate", self.validate),
@@ -47,6 +58,10 @@ class Api:
             self._route("GET", "/v1/resolve", self.resolve),
             self._route("GET", "/v1/why-ignored", self.why_ignored),
             Route("/v1/events", self.events, methods=["GET"]),
+        ]
+        routes += [
+            self._route("POST", f"/v1/{name}", self._frame_operation(operation))
+            for name, operation in OPERATIONS.items()
         ]
         return Starlette(
             routes=routes,
@@ -58,13 +73,21 @@ class Api:
         """Since when nobody has asked anything; None while somebody is being served."""
         return None if self._busy or self._broadcast.readers else self.last_used
 
-    def _route(self, method: str, path: str, operation: Callable[[_Arguments], Any]) -> Route:
+    def _route(
+        self,
+        method: str,
+        path: str,
+        operation: Callable[[_Arguments], Any],
+        *,
+        inline: bool = False,
+    ) -> Route:
         async def endpoint(request: Request) -> Response:
             self._busy += 1
             try:
                 arguments = await _Arguments.of(request)
-                document = await run_in_threadpool(operation, arguments)
-                return _answer(200, document)
+                if inline:
+                    return _answer(200, operation(arguments))
+                return _answer(200, await run_in_threadpool(operation, arguments))
             except MerkleError as error:
                 return _answer(_status_of(error), error_document(error))
             finally:
@@ -96,6 +119,8 @@ class Api:
         else:
             state = "unknown"
         health = self._keeper.health()
+        if health.state == "unhealthy":
+            raise DatabaseError(health.reason or "the database failed", hint="it is being reopened")
         if health.state == "unavailable":
             state = "unavailable"
         elif state == "degraded" or health.state == "degraded":
@@ -108,12 +133,11 @@ class Api:
 
     def _with_service(self, document: dict[str, Any]) -> dict[str, Any]:
         health = self._keeper.health()
-        degraded = health.reason if health.state in ("degraded", "unavailable") else None
         document["service"] = {
             "running": True,
             "pid": os.getpid(),
             "watches": health.watches,
-            "degraded": degraded,
+            "degraded": health.reason,
         }
         return document
 
@@ -156,12 +180,36 @@ class Api:
 
     def resolve(self, arguments: _Arguments) -> Any:
         """A node by path or id."""
+        node = arguments.text("node")
         self._keeper.catch_up()
-        return self._engine.resolve(arguments.text("node"))
+        # The tree in memory belongs to the keeper's thread.
+        return self._keeper.call(lambda: self._engine.resolve(node))
 
     def why_ignored(self, arguments: _Arguments) -> Any:
         """The rule that leaves a path out."""
-        return self._engine.why_ignored(arguments.text("path"))
+        path = arguments.text("path")
+        return self._keeper.call(lambda: self._engine.why_ignored(path))
+
+    def _frame_operation(self, operation: Operation) -> Callable[[_Arguments], Any]:
+        """An operation on frames: after everything written before it, reads beside the keeper."""
+
+        def run(arguments: _Arguments) -> Any:
+            operation.arguments(arguments.values)
+            proved = self._keeper.catch_up()
+
+            def on_keeper() -> Any:
+                # Where events cannot be relied on, the engine looks at the disk itself.
+                self._engine.served = proved
+                try:
+                    return operation.run(self._engine, arguments.values)
+                finally:
+                    self._engine.served = True
+
+            if operation.writes or not proved:
+                return self._keeper.call(on_keeper)
+            return operation.run(self._engine, arguments.values)
+
+        return run
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""
@@ -172,32 +220,32 @@ class _Arguments:
     """A request's query or JSON body, read with clear errors."""
 
     def __init__(self, values: dict[str, Any]) -> None:
-        self._values = values
+        self.values = values
 
     @classmethod
     async def of(cls, request: Request) -> _Arguments:
         if request.method == "GET":
             return cls(dict(request.query_params))
-        raw = await request.body()
+        raw = await _body(request)
         try:
             values = json.loads(raw) if raw else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"the body is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise UsageError("the body must be a JSON object")
         return cls(values)
 
     def get(self, name: str) -> Any:
-        return self._values.get(name)
+        return self.values.get(name)
 
     def text(self, name: str) -> str:
-        value = self._values.get(name)
-        if not isinstance(value, str):
+        value = self.values.get(name)
+        if not isinstance(value, str) or not _is_unicode(value):
             raise UsageError(f"{name} is required and must be text")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
-        value = self._values.get(name, default)
+        value = self.values.get(name, default)
         if isinstance(value, str) and value in ("true", "false"):
             return value == "true"
         if not isinstance(value, bool):
@@ -205,7 +253,7 @@ class _Arguments:
         return value
 
     def number(self, name: str, default: int) -> int:
-        value = self._values.get(name, default)
+        value = self.values.get(name, default)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10**9:
@@ -213,10 +261,30 @@ class _Arguments:
         return value
 
     def seconds(self, name: str, default: float) -> float:
-        value = self._values.get(name, default)
+        value = self.values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
             raise UsageError(f"{name} must be a positive number of seconds")
         return float(value)
+
+
+async def _body(request: Request) -> bytes:
+    """The body, refused as soon as it is known to be too long."""
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > MAX_BODY:
+            raise TooLargeError(f"the body is longer than {MAX_BODY} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _is_unicode(value: str) -> bool:
+    """Whether there is no lone surrogate in it, which JSON can spell and UTF-8 cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_subset(value: Any) -> bool:
@@ -241,11 +309,16 @@ def error_document(error: MerkleError) -> dict[str, Any]:
 
 
 def _status_of(error: MerkleError) -> int:
+    if isinstance(error, TooLargeError):
+        return 413
+    if isinstance(error, StoppingError):
+        return 503
     return 400 if isinstance(error, UsageError) else 409
 
 
 def _answer(status: int, document: Any) -> Response:
-    body = json.dumps(document, ensure_ascii=False).encode()
+    # Escaped: a workspace's own path may hold bytes that are not UTF-8.
+    body = json.dumps(document).encode()
     return Response(body, status_code=status, media_type="application/json")
 
 

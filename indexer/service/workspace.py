@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ from indexer.engine.documents import (
 )
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
+from indexer.service.frame_commands import FrameCommands
+from indexer.service.operations import OPERATIONS
 from indexer.store.layout import FOLDER, initialise, is_initialised
 
 if TYPE_CHECKING:
@@ -30,8 +33,14 @@ T = TypeVar("T")
 
 MARKERS: Final = (FOLDER, "merkle.toml", ".git")
 
+DEFAULT_WAIT: Final = 30.0
+"""Seconds a command waits for another one to let go of the index."""
+
 _SLICE: Final = 0.25
 """Seconds to wait for the lock before looking whether its holder has become a service."""
+
+_PAUSE: Final = 0.05
+"""Seconds before asking again where a service has just stopped."""
 
 
 def find_workspace(start: Path | None = None) -> Path:
@@ -43,7 +52,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace:
+class Workspace(FrameCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -169,12 +178,22 @@ class Workspace:
             lambda client: client.get("/v1/resolve", {"node": node}),
         )
 
+    def operate(self, name: str, **arguments: Any) -> JsonObject:
+        """Run an operation on frames by its name."""
+        operation = OPERATIONS[name]
+        given = {key: value for key, value in arguments.items() if value is not None}
+        return self._run(
+            lambda engine: operation.run(engine, given),
+            lambda client: client.post(f"/v1/{name}", given),
+        )
+
     # -- by whichever way is open
 
     def _run(self, local: Callable[[Engine], T], remote: Callable[[Client], dict[str, Any]]) -> T:
-        for attempt in (1, 2):
+        deadline = time.monotonic() + self._patience
+        while True:
             if self._client is None and self._engine is None:
-                self._attach()
+                self._attach(deadline)
             if self._client is None:
                 assert self._engine is not None
                 return local(self._engine)
@@ -182,26 +201,29 @@ class Workspace:
                 # The service runs the same operation and sends its document as it is.
                 return cast(T, remote(self._client))
             except ServiceError:
-                # It stopped between two requests; the next one may be served here.
+                # It stopped between two requests; its successor or this process answers.
                 self._client = None
-                if attempt == 2:
+                if time.monotonic() >= deadline:
                     raise
-        raise AssertionError("unreachable")
+                time.sleep(_PAUSE * random.uniform(0.5, 1.5))
 
-    def _attach(self) -> None:
+    @property
+    def _patience(self) -> float:
+        return DEFAULT_WAIT if self._wait is None else self._wait
+
+    def _attach(self, deadline: float) -> None:
         """Become the owner, or find the service that is; wait for a command that has the lock."""
         # Imported late: with a service running, a command never needs the database library.
-        from indexer.engine.engine import DEFAULT_WAIT, Engine
+        from indexer.engine.engine import Engine
 
-        patience = DEFAULT_WAIT if self._wait is None else self._wait
-        deadline = time.monotonic() + patience
         while True:
+            self._client = connect(self.root)
+            if self._client is not None:
+                return
             try:
-                self._engine = Engine(self.root, wait=min(patience, _SLICE))
+                left = deadline - time.monotonic()
+                self._engine = Engine(self.root, wait=max(0.0, min(left, _SLICE)))
                 return
             except LockedError:
-                self._client = connect(self.root)
-                if self._client is not None:
-                    return
                 if time.monotonic() >= deadline:
                     raise

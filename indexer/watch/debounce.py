@@ -64,7 +64,7 @@ class Debounce:
 
     def flush(self) -> None:
         """Somebody waits: what is pending is due at once."""
-        self._flush = True
+        self._flush = bool(self)
 
     def deadline(self) -> float | None:
         """When the pending paths are due; None when nothing is pending."""

@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 import threading
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -44,13 +45,17 @@ _MASK: Final = Mask(
     | InotifyConstants.IN_MOVED_TO
     | InotifyConstants.IN_DELETE_SELF
     | InotifyConstants.IN_MOVE_SELF
-    | InotifyConstants.IN_DONT_FOLLOW
     | InotifyConstants.IN_ONLYDIR
 )
+# A link inside the workspace is never followed; the workspace itself may be reached by one.
+_MASK_INSIDE: Final = Mask(_MASK | InotifyConstants.IN_DONT_FOLLOW)
 _SELF: Final = InotifyConstants.IN_DELETE_SELF | InotifyConstants.IN_MOVE_SELF
 _ARRIVED: Final = InotifyConstants.IN_CREATE | InotifyConstants.IN_MOVED_TO
 _LEFT: Final = InotifyConstants.IN_MOVED_FROM | InotifyConstants.IN_DELETE
 _ID: Final = CallbackId(1)
+
+# What the parent's events tell: the folder has gone again, or its permissions keep us out.
+_TOLD_BY_PARENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 
 
 class _Descriptor(InotifyFD):
@@ -59,6 +64,22 @@ class _Descriptor(InotifyFD):
     A folder may be deleted and made anew before its last event was read: asking the kernel each
     time is the only way to know that the watch is on the folder that is there now.
     """
+
+    def __init__(self, on_death: Callable[[str], None]) -> None:
+        super().__init__()
+        self._on_death = on_death
+
+    def run(self) -> None:
+        """Read until stopped; a reader that dies says so, because silence looks like peace."""
+        try:
+            super().run()
+        except Exception as error:
+            self._on_death(f"the reader of events died: {error!r}")
+
+    def discard(self) -> None:
+        """Close a descriptor whose reader was never started."""
+        self._is_reading = False
+        self.close()
 
     def _add_callback(
         self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId
@@ -79,11 +100,18 @@ class InotifyWatcher:
         self._root = os.fsencode(root)
         self._sink = sink
         self._lock = threading.Lock()
+        # One watch per path and one path per watch, always.
         self._path_of: dict[WatchDescriptor, str] = {}
         self._watch_of: dict[str, WatchDescriptor] = {}
+        self._below: dict[str, set[str]] = {}
+        """The watched folders directly in each folder: what leaves with it when it leaves."""
         self._unwatched: set[str] = set()
-        self._descriptor = _Descriptor()
-        self._cookies = self._descriptor.add_callback(os.fsencode(cookies), _MASK, self, _ID)
+        self._descriptor = _Descriptor(sink.lost)
+        try:
+            self._cookies = self._descriptor.add_callback(os.fsencode(cookies), _MASK, self, _ID)
+        except BaseException:
+            self._descriptor.discard()
+            raise
         self._descriptor.start()
 
     @property
@@ -93,7 +121,7 @@ class InotifyWatcher:
 
     @property
     def unwatched(self) -> int:
-        """How many folders could not be watched, for lack of watches or of permission."""
+        """How many folders could be read but not watched, mostly for lack of watches."""
         return len(self._unwatched)
 
     def add(self, path: str) -> None:
@@ -102,18 +130,29 @@ class InotifyWatcher:
         full = os.path.join(self._root, raw) if raw else self._root
         with self._lock:
             try:
-                wd = self._descriptor.add_callback(full, _MASK, self, _ID)
+                wd = self._descriptor.add_callback(full, _MASK_INSIDE if raw else _MASK, self, _ID)
             except OSError as error:
-                # A folder that has gone again is told by its parent's events.
-                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                self._drop([path])
+                if not path or error.errno not in _TOLD_BY_PARENT:
                     self._unwatched.add(path)
                 return
             self._unwatched.discard(path)
-            stale = self._path_of.get(wd)
-            if stale is not None and self._watch_of.get(stale) == wd:
-                del self._watch_of[stale]
-            self._path_of[wd] = path
-            self._watch_of[path] = wd
+            if self._watch_of.get(path) != wd:
+                # Another folder stands here now, or this one was known by another name.
+                self._drop([path])
+                self._unbind(wd)
+                self._bind(path, wd)
+
+    def retain(self, folder: str, walked: Collection[str]) -> None:
+        """Of a folder and all below it, keep watching only what a walk has just been through."""
+        with self._lock:
+            known = [path for path in self._watch_of if paths.is_within(path, folder)]
+            self._drop([path for path in known if path not in walked])
+            self._unwatched = {
+                path
+                for path in self._unwatched
+                if path in walked or not paths.is_within(path, folder)
+            }
 
     def is_alive(self) -> bool:
         """Whether the reader thread runs."""
@@ -129,14 +168,19 @@ class InotifyWatcher:
 
     def on_event(self, event: InotifyEvent) -> None:
         """Turn one event into a path and tell the sink."""
+        mask = event.mask
+        if mask & InotifyConstants.IN_UNMOUNT:
+            self._sink.lost("a file system was unmounted")
+            return
         if event.wd == self._cookies:
-            if event.mask & _ARRIVED:
+            if mask & _SELF:
+                self._sink.lost("the folder of cookies was moved or deleted")
+            elif mask & _ARRIVED:
                 self._sink.cookie(os.fsdecode(event.name))
             return
         folder = self._path_of.get(event.wd)
         if folder is None:
             return
-        mask = event.mask
         if mask & _SELF:
             if not folder:
                 self._sink.lost("the workspace folder itself was moved or deleted")
@@ -155,9 +199,7 @@ class InotifyWatcher:
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         """The kernel dropped a watch, because its folder is gone."""
         with self._lock:
-            path = self._path_of.pop(wd, None)
-            if path is not None and self._watch_of.get(path) == wd:
-                del self._watch_of[path]
+            self._unbind(wd)
 
     def on_queue_overflow(self) -> None:
         """The kernel dropped events."""
@@ -165,11 +207,38 @@ class InotifyWatcher:
 
     def _forget(self, path: str) -> None:
         """Stop watching a folder that left, and everything below: its events would lie."""
-        prefix = path + "/"
         with self._lock:
-            gone = [known for known in self._watch_of if known == path or known.startswith(prefix)]
-            watches = [self._watch_of.pop(known) for known in gone]
-            for wd in watches:
-                self._path_of.pop(wd, None)
+            leaving, found = [path], []
+            while leaving:
+                found.append(leaving.pop())
+                leaving.extend(self._below.get(found[-1], ()))
+            self._drop(found)
+            if self._unwatched:
+                self._unwatched = {at for at in self._unwatched if not paths.is_within(at, path)}
+
+    # -- with the lock held
+
+    def _bind(self, path: str, wd: WatchDescriptor) -> None:
+        self._path_of[wd], self._watch_of[path] = path, wd
+        if path:
+            self._below.setdefault(paths.split(path)[0], set()).add(path)
+
+    def _unbind(self, wd: WatchDescriptor) -> None:
+        path = self._path_of.pop(wd, None)
+        if path is None:
+            return
+        del self._watch_of[path]
+        parent = paths.split(path)[0]
+        siblings = self._below.get(parent)
+        if siblings is not None:
+            siblings.discard(path)
+            if not siblings:
+                del self._below[parent]
+
+    def _drop(self, leaving: Iterable[str]) -> None:
+        """Take watches back; under the lock, so that no folder is bound to one that goes."""
+        watches = [self._watch_of[path] for path in leaving if path in self._watch_of]
+        for wd in watches:
+            self._unbind(wd)
         with contextlib.suppress(OSError):
             self._descriptor.remove_callbacks([(wd, _ID) for wd in watches])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -54,8 +55,14 @@ class ObserverWatcher(FileSystemEventHandler):
         return 0
 
     def add(self, path: str) -> None:
-        """Nothing to do: the observer watches recursively."""
+        """Nothing to do but count: the observer watches recursively."""
         self._folders.add(path)
+
+    def retain(self, folder: str, walked: Collection[str]) -> None:
+        """Count no longer what a walk has not been through."""
+        self._folders = {
+            path for path in self._folders if path in walked or not paths.is_within(path, folder)
+        }
 
     def is_alive(self) -> bool:
         """Whether the observer and all its emitters run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 
@@ -31,11 +32,15 @@ class Watcher(Protocol):
 
     @property
     def unwatched(self) -> int:
-        """How many folders could not be watched."""
+        """How many folders could be read but not watched."""
         ...
 
     def add(self, path: str) -> None:
         """Watch a folder; harmless to repeat."""
+        ...
+
+    def retain(self, folder: str, walked: Collection[str]) -> None:
+        """Of a folder and all below it, keep watching only what a walk has just been through."""
         ...
 
     def is_alive(self) -> bool:

@@ -1,0 +1,99 @@
+"""Go: declarations, struct fields, interface methods, exported constants and variables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from indexer.generators.signature import BACKTICK_LITERALS, GO_RULES, tidier
+from indexer.generators.walk import (
+    Grammar,
+    Handler,
+    Next,
+    Walk,
+    callable_handler,
+    first_named,
+    into,
+    transparent_handler,
+    whole_handler,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_EXPORTED = re.compile(rb"[A-Z]")
+
+
+def _package(node: Node, walk: Walk) -> Next:
+    said = walk.take_doc(node)
+    walk.doc = said or walk.doc
+    walk.emit(walk.text(node.start_byte, node.end_byte))
+    return None
+
+
+def _import_spec(node: Node, walk: Walk) -> Next:
+    path = node.child_by_field_name("path")
+    if path is not None:
+        walk.imports.add(walk.text(path.start_byte, path.end_byte).strip(b'"`'))
+    return None
+
+
+def _spec(keyword: bytes) -> Handler:
+    def handler(node: Node, walk: Walk) -> Next:
+        name = node.child_by_field_name("name")
+        if name is None:
+            return None
+        named = walk.text(name.start_byte, name.end_byte)
+        if not _EXPORTED.match(named):
+            return None
+        value = node.child_by_field_name("value")
+        end = node.end_byte if value is None else value.start_byte
+        shown = keyword + walk.text(node.start_byte, end) + walk.value(named, value)
+        walk.emit(shown, walk.take_doc(node))
+        return None
+
+    return handler
+
+
+def _type(node: Node, walk: Walk) -> Next:
+    kind = node.child_by_field_name("type")
+    body: Node | None = None
+    end = node.end_byte
+    if kind is not None and kind.type == "struct_type":
+        body = first_named(kind)
+        end = kind.start_byte + len(b"struct")
+    elif kind is not None and kind.type == "interface_type":
+        body = kind
+        end = kind.start_byte + len(b"interface")
+    walk.emit(b"type " + walk.text(node.start_byte, end), walk.take_doc(node))
+    return into(body, walk)
+
+
+def _field(node: Node, walk: Walk) -> Next:
+    tag = node.child_by_field_name("tag")
+    end = node.end_byte if tag is None else tag.start_byte
+    walk.emit(walk.text(node.start_byte, end), walk.take_doc(node))
+    return None
+
+
+HANDLERS: dict[str, Handler] = {
+    "package_clause": _package,
+    "import_declaration": transparent_handler,
+    "import_spec_list": transparent_handler,
+    "import_spec": _import_spec,
+    "const_declaration": transparent_handler,
+    "const_spec": _spec(b"const "),
+    "var_declaration": transparent_handler,
+    "var_spec_list": transparent_handler,
+    "var_spec": _spec(b"var "),
+    "type_declaration": transparent_handler,
+    "type_spec": _type,
+    "type_alias": _type,
+    "field_declaration": _field,
+    "method_elem": whole_handler,
+    "type_elem": whole_handler,
+    "function_declaration": callable_handler,
+    "method_declaration": callable_handler,
+}
+
+GRAMMAR = Grammar(HANDLERS, tidier(BACKTICK_LITERALS, GO_RULES), frozenset(("comment",)))

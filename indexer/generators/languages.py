@@ -1,0 +1,97 @@
+"""Which language a file is in, by its name and, for a nameless script, its first line."""
+
+from __future__ import annotations
+
+import re
+
+_BY_SUFFIX: dict[str, str] = {}
+for _language, _suffixes in {
+    "python": "py pyi pyw",
+    "javascript": "js mjs cjs jsx",
+    "typescript": "ts mts cts",
+    "tsx": "tsx",
+    "go": "go",
+    "rust": "rs",
+    "java": "java",
+    "c": "c h",
+    "markdown": "md markdown mkd mdx",
+    "rst": "rst",
+    "json": "json jsonc json5 webmanifest ipynb",
+    "toml": "toml",
+    "yaml": "yaml yml",
+    "ini": "ini cfg conf properties editorconfig",
+    "c++": "cc cpp cxx hpp hh hxx",
+    "c#": "cs",
+    "css": "css scss sass less",
+    "elixir": "ex exs",
+    "haskell": "hs",
+    "html": "html htm xhtml",
+    "kotlin": "kt kts",
+    "lua": "lua",
+    "perl": "pl pm",
+    "php": "php",
+    "protobuf": "proto",
+    "ruby": "rb rake gemspec",
+    "scala": "scala sc",
+    "shell": "sh bash zsh fish ksh",
+    "sql": "sql",
+    "swift": "swift",
+    "terraform": "tf tfvars",
+    "xml": "xml xsd xsl svg plist",
+}.items():
+    for _suffix in _suffixes.split():
+        _BY_SUFFIX[_suffix] = _language
+
+_BY_NAME = {
+    ".bash_profile": "shell",
+    ".bashrc": "shell",
+    ".editorconfig": "ini",
+    ".profile": "shell",
+    ".zshrc": "shell",
+    "cargo.lock": "toml",
+    "cmakelists.txt": "cmake",
+    "containerfile": "dockerfile",
+    "dockerfile": "dockerfile",
+    "gemfile": "ruby",
+    "go.mod": "go.mod",
+    "gnumakefile": "makefile",
+    "justfile": "justfile",
+    "makefile": "makefile",
+    "pipfile": "toml",
+    "poetry.lock": "toml",
+    "rakefile": "ruby",
+    "readme": "markdown",
+    "sconstruct": "python",
+    "uv.lock": "toml",
+    "wscript": "python",
+}
+
+_INTERPRETER = re.compile(rb"#![^\n]{0,200}?\b(python|node|deno|bun|bash|zsh|sh|ruby|perl)")
+_BY_INTERPRETER = {
+    b"python": "python",
+    b"node": "javascript",
+    b"deno": "typescript",
+    b"bun": "typescript",
+    b"bash": "shell",
+    b"zsh": "shell",
+    b"sh": "shell",
+    b"ruby": "ruby",
+    b"perl": "perl",
+}
+
+
+def language_of(name: str, content: bytes) -> str:
+    """The language of a file; `text` where nothing says more."""
+    # Only ASCII letters are folded, so that the answer is the same under every Unicode version.
+    folded = name.lower() if name.isascii() else name
+    known = _BY_NAME.get(folded)
+    if known is not None:
+        return known
+    stem, dot, suffix = folded.rpartition(".")
+    if dot and stem:
+        return _BY_SUFFIX.get(suffix, "text")
+    if content.startswith(b"#!"):
+        found = _INTERPRETER.match(content)
+        if found is not None:
+            return _BY_INTERPRETER[found[1]]
+    return "text"

@@ -1,0 +1,149 @@
+"""Documents by their headings: title, first paragraph, then the headings nested by level."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from indexer.generators.lines import cut, head, shown, squeezed
+
+READ = 512 * 1024
+MAX_LINE = 1000
+MAX_LEAD = 400
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_NOT_PROSE = re.compile(
+    r"\s*(?:[-*+>|]|\d+[.)]\s|<|\[!\[|!\[|\{%|:::|={3,}|-{3,}|\[[^\]]+\]:|import )"
+)
+_IMAGE = re.compile(r"!\[[^\]\[]*\]\([^()]*\)")
+_LINK = re.compile(r"\[([^\]\[]*)\](?:\([^()]*\)|\[[^\]\[]*\])")
+_FRONT_TITLE = re.compile(r"title\s*[:=]\s*(.+)")
+_ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}\s*$")
+_DIRECTIVE = re.compile(r"\.\. |:[\w-]+:")
+
+
+@dataclass(slots=True)
+class _Document:
+    title: str = ""
+    lead: list[str] = field(default_factory=list)
+    lead_done: bool = False
+    headings: list[tuple[int, str]] = field(default_factory=list)
+
+    def heading(self, level: int, text: str) -> None:
+        said = _plain(text)
+        self.end_paragraph()
+        if not said:
+            return
+        if not self.title and not self.headings and not self.lead:
+            self.title = said
+        else:
+            self.headings.append((level, said))
+
+    def prose(self, line: str) -> None:
+        if not self.lead_done:
+            said = _plain(line)
+            if said:
+                self.lead.append(said)
+
+    def end_paragraph(self) -> None:
+        if self.lead:
+            self.lead_done = True
+
+
+def markdown_outline(content: bytes, *, width: int, limit: int) -> str:
+    """The outline of a Markdown document."""
+    lines = _lines(content)
+    document = _Document()
+    at = _front_matter(lines, document)
+    fence = ""
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        opened = _FENCE.match(line)
+        if fence:
+            if opened and opened[1].startswith(fence) and not line.strip(" \t`~"):
+                fence = ""
+            continue
+        if opened:
+            fence = opened[1]
+            document.end_paragraph()
+            continue
+        atx = _ATX.match(line)
+        if atx:
+            document.heading(len(atx[1]), atx[2] or "")
+        elif line.startswith("<!--"):
+            while "-->" not in line and at < len(lines):
+                line = lines[at]
+                at += 1
+        elif not line.strip() or line.startswith(("    ", "\t")):
+            document.end_paragraph()
+        elif at < len(lines) and _UNDERLINE.match(lines[at]) and not _NOT_PROSE.match(line):
+            document.heading(1 if "=" in lines[at] else 2, line)
+            at += 1
+        elif _NOT_PROSE.match(line):
+            document.end_paragraph()
+        else:
+            document.prose(line)
+    return _render("markdown", document, width, limit)
+
+
+def rst_outline(content: bytes, *, width: int, limit: int) -> str:
+    """The outline of a reStructuredText document; levels by first use of an adornment."""
+    lines = _lines(content)
+    document = _Document()
+    levels: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        below = lines[at] if at < len(lines) else ""
+        adorned = _ADORNMENT.match(below)
+        if line.strip() and adorned and len(below.rstrip()) >= len(line.rstrip()):
+            if not _ADORNMENT.match(line):
+                if adorned[1] not in levels:
+                    levels.append(adorned[1])
+                document.heading(levels.index(adorned[1]) + 1, line)
+                at += 1
+        elif not line.strip() or line[0] in " \t" or _DIRECTIVE.match(line):
+            document.end_paragraph()
+        elif not _ADORNMENT.match(line):
+            document.prose(line)
+    return _render("rst", document, width, limit)
+
+
+def _lines(content: bytes) -> list[str]:
+    return [line[:MAX_LINE] for line in shown(head(content, READ)).split("\n")]
+
+
+def _front_matter(lines: list[str], document: _Document) -> int:
+    if lines[0].rstrip() not in ("---", "+++"):
+        return 0
+    for at, line in enumerate(lines[1:100], 1):
+        if line.rstrip() == lines[0].rstrip():
+            return at + 1
+        found = _FRONT_TITLE.match(line)
+        if found and not document.title:
+            document.title = _plain(found[1].strip("\"' "))
+    # It never closes: a rule at the top of the page, not front matter.
+    document.title = ""
+    return 1
+
+
+def _plain(text: str) -> str:
+    if "[" in text:
+        text = _LINK.sub(r"\1", _IMAGE.sub("", text))
+    return squeezed(text)
+
+
+def _render(label: str, document: _Document, width: int, limit: int) -> str:
+    out = [cut(f"[{label}] {document.title}".rstrip(), width)]
+    if document.lead:
+        out.append(cut("> " + " ".join(document.lead), MAX_LEAD))
+    top = min((level for level, _ in document.headings), default=1)
+    for level, said in document.headings[:limit]:
+        out.append(cut("  " * (level - top) + "- " + said, width))
+    if len(document.headings) > limit:
+        out.append(f"… {len(document.headings) - limit} more headings")
+    return "\n".join(out) + "\n"

@@ -1,0 +1,98 @@
+"""Look-up of generators, and of custom folder policies, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from indexer.generators.base import (
+    FingerprintParts,
+    Generator,
+    GeneratorBrokenError,
+    UnknownGeneratorError,
+)
+from indexer.generators.outline import OutlineGenerator
+
+ENTRY_POINT_GROUP = "indexer.generators"
+
+Options = Mapping[str, object]
+
+_BUILT_IN: dict[str, Callable[[Options], Generator]] = {
+    "outline": OutlineGenerator.from_options,
+}
+_GENERATOR_PARTS = ("name", "version", "fingerprint_parts", "generate")
+_POLICY_PARTS = ("name", "version", "fingerprint_parts", "synthesize")
+
+
+class FolderPolicy(Protocol):
+    """The shape of a custom folder policy, spelled without importing the layer above."""
+
+    @property
+    def name(self) -> str:
+        """The name it is declared by."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the same input would give another output."""
+        ...
+
+    def fingerprint_parts(self) -> FingerprintParts:
+        """Everything besides the input that can change the output, sorted by key."""
+        ...
+
+    def synthesize(self, children: Sequence[Any]) -> str:
+        """The frame's body."""
+        ...
+
+
+def generator_names() -> tuple[str, ...]:
+    """The built-in generators, in order of name."""
+    return tuple(sorted(_BUILT_IN))
+
+
+def make_generator(name: str, options: Options | None = None) -> Generator:
+    """The file generator declared as `name`, configured by its TOML table."""
+    built_in = _BUILT_IN.get(name)
+    if built_in is not None:
+        return built_in(options or {})
+    return cast(Generator, _custom(name, options or {}, "file generator", _GENERATOR_PARTS))
+
+
+def custom_policy(name: str, options: Options | None = None) -> FolderPolicy:
+    """The installed folder policy declared as `name`, configured by its TOML table."""
+    return cast(FolderPolicy, _custom(name, options or {}, "folder policy", _POLICY_PARTS))
+
+
+def _custom(name: str, options: Options, kind: str, parts: tuple[str, ...]) -> object:
+    # Reading package metadata costs more than everything else here, so only on a miss.
+    from importlib.metadata import entry_points
+
+    found = sorted(entry_points(group=ENTRY_POINT_GROUP, name=name), key=lambda e: e.value)
+    if not found:
+        raise UnknownGeneratorError(
+            f"there is no {kind} {name!r}",
+            hint=f"built in are: {', '.join(generator_names())}; others are found by the"
+            f" entry point group {ENTRY_POINT_GROUP!r}",
+        )
+    if len({entry.value for entry in found}) > 1:
+        raise GeneratorBrokenError(
+            f"{name!r} is offered by more than one installed package:"
+            f" {', '.join(entry.value for entry in found)}",
+            hint="uninstall all but one of them",
+        )
+    try:
+        factory = found[0].load()
+    except Exception as error:
+        raise GeneratorBrokenError(
+            f"{kind} {name!r} ({found[0].value}) cannot be imported: {error}",
+            hint="repair or uninstall the package that offers it",
+        ) from error
+    made = factory(dict(options))
+    missing = [part for part in parts if not hasattr(made, part)]
+    if missing:
+        raise GeneratorBrokenError(
+            f"{name!r} ({found[0].value}) is no {kind}: it lacks {', '.join(missing)}",
+            hint="its entry point must be a callable that takes the options and returns one",
+        )
+    return made

@@ -1,0 +1,91 @@
+"""The one place that loads tree-sitter: grammars on first use, a parser for each thread."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from indexer.generators.base import GeneratorBrokenError
+from indexer.generators.grammars import grammar
+from indexer.generators.walk import Walk
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Parser
+
+# Language, the distribution that brings its grammar, and the function that gives it.
+GRAMMARS = {
+    "python": ("tree-sitter-python", "language"),
+    "javascript": ("tree-sitter-javascript", "language"),
+    "typescript": ("tree-sitter-typescript", "language_typescript"),
+    "tsx": ("tree-sitter-typescript", "language_tsx"),
+    "go": ("tree-sitter-go", "language"),
+    "rust": ("tree-sitter-rust", "language"),
+    "java": ("tree-sitter-java", "language"),
+    "c": ("tree-sitter-c", "language"),
+}
+RUNTIME = "tree-sitter"
+ABSENT = "absent"
+
+# Parsers keep state between calls and must not be shared by threads.
+_local = threading.local()
+
+
+@cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """The installed versions of tree-sitter and of every grammar, by distribution."""
+    # Reading package metadata is slow and needed only where a fingerprint is.
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: list[tuple[str, str]] = []
+    for distribution in sorted({RUNTIME, *(wheel for wheel, _ in GRAMMARS.values())}):
+        try:
+            found.append((distribution, version(distribution)))
+        except PackageNotFoundError:
+            found.append((distribution, ABSENT))
+    return tuple(found)
+
+
+@cache
+def is_parsed(language: str) -> bool:
+    """Whether files in this language are parsed here; the fingerprint says the same."""
+    if language not in GRAMMARS:
+        return False
+    installed = dict(versions())
+    return ABSENT not in (installed[RUNTIME], installed[GRAMMARS[language][0]])
+
+
+def collect(language: str, source: bytes) -> Walk:
+    """Parse the source and collect its symbols; errors in it leave a partial result."""
+    table = grammar(language)
+    walk = Walk(source, table.tidy)
+    walk.run(parser_of(language).parse(source).root_node, table)
+    return walk
+
+
+def parser_of(language: str) -> Parser:
+    """This thread's parser for a language."""
+    parsers: dict[str, Parser] | None = getattr(_local, "parsers", None)
+    if parsers is None:
+        parsers = _local.parsers = {}
+    parser = parsers.get(language)
+    if parser is None:
+        parser = parsers[language] = cast(
+            "Parser", import_module("tree_sitter").Parser(_language(language))
+        )
+    return parser
+
+
+@cache
+def _language(language: str) -> Language:
+    distribution, function = GRAMMARS[language]
+    try:
+        pointer = getattr(import_module(distribution.replace("-", "_")), function)()
+        return cast("Language", import_module("tree_sitter").Language(pointer))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise GeneratorBrokenError(
+            f"the grammar for {language} ({distribution}) is installed but cannot be loaded:"
+            f" {error}",
+            hint=f"reinstall it: pip install --force-reinstall {distribution}",
+        ) from error

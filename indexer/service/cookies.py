@@ -1,0 +1,44 @@
+"""Cookies: files whose events prove that everything written before them has been told."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Cookies:
+    """The cookies that are under way, each with somebody who waits for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting: dict[str, threading.Event] = {}
+        self._numbers = itertools.count(1)
+
+    @contextlib.contextmanager
+    def sent(self) -> Iterator[threading.Event]:
+        """Write a cookie; what is given is set once it came by. OSError when it cannot be."""
+        name = f"{os.getpid()}-{next(self._numbers)}"
+        path = self._folder / name
+        seen = self._waiting[name] = threading.Event()
+        try:
+            path.touch()
+            yield seen
+        finally:
+            del self._waiting[name]
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def came_by(self, name: str) -> None:
+        """The watcher saw a cookie."""
+        seen = self._waiting.get(name)
+        if seen is not None:
+            seen.set()
+
+    def release(self) -> None:
+        """Events were lost, and a scan of everything follows: nobody has to wait for one."""
+        for seen in list(self._waiting.values()):
+            seen.set()
