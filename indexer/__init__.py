@@ -11,15 +11,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from indexer import errors as errors
+    from indexer.compiler import compile_stages as compile_stages
+    from indexer.core.canonical import canonical_json as canonical_json
+    from indexer.core.canonical import commit_hash as commit_hash
+    from indexer.core.canonical import content_hash as content_hash
+    from indexer.core.tokens import TokenCounter as TokenCounter
     from indexer.service.workspace import Workspace as Workspace
+    from indexer.sessions import Session as Session
+    from indexer.sessions import node_content_hash as node_content_hash
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
+    "Session": "indexer.sessions",
+    "TokenCounter": "indexer.core.tokens",
     "Workspace": "indexer.service.workspace",
+    "canonical_json": "indexer.core.canonical",
+    "commit_hash": "indexer.core.canonical",
+    "compile_stages": "indexer.compiler",
+    "content_hash": "indexer.core.canonical",
+    "node_content_hash": "indexer.sessions",
 }
 
-__all__ = ["Workspace", "errors"]
+__all__ = [
+    "Session",
+    "TokenCounter",
+    "Workspace",
+    "canonical_json",
+    "commit_hash",
+    "compile_stages",
+    "content_hash",
+    "errors",
+    "node_content_hash",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,14 +7,22 @@ from pathlib import Path
 
 from indexer.cli.options import Globals
 from indexer.engine.config import load_settings
-from indexer.errors import UsageError
+from indexer.errors import LockedError, UsageError
+from indexer.service.client import connect
 from indexer.service.workspace import Workspace, find_workspace
+from indexer.store.layout import Layout
+from indexer.store.lock import holder
+
+# Held until the process ends, so that nothing is taken apart object by object before that.
+_opened: list[Workspace] = []
 
 
 def open_workspace(options: Globals) -> Workspace:
     """The workspace that is meant, with the waiting time that is set for it."""
     root = root_of(options)
-    return Workspace.open(root, wait=load_settings(root).wait_s)
+    workspace = Workspace.open(root, wait=load_settings(root).wait_s)
+    _opened.append(workspace)
+    return workspace
 
 
 def root_of(options: Globals) -> Path:
@@ -25,3 +33,14 @@ def root_of(options: Globals) -> Path:
     if not root.is_dir():
         raise UsageError(f"{root} is not a folder", hint="name an existing folder")
     return root
+
+
+def refuse_beside_service(root: Path) -> None:
+    """Raise when a service runs: it has the index open, and must not find it changed."""
+    if connect(root) is None:
+        return
+    who = holder(Layout(root).lock)
+    named, stop = (f"process {who[0]}", f"`kill {who[0]}`") if who else ("a process", "Ctrl-C")
+    raise LockedError(
+        f"the service, {named}, is using this index", hint=f"stop it first ({stop}), then try again"
+    )

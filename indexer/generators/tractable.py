@@ -23,8 +23,8 @@ PIECE = 32
 STRIDE = 128
 MIN_PIECES = 32
 
-# Where a declaration may begin, so that a sample does not end in the middle of one.
-_BOUNDARY = re.compile(rb"\n(?=[A-Za-z_@#/])")
+_LINE = re.compile(rb"\n(?=[^\s)\]}])")
+_LETTER = re.compile(rb"[A-Za-z_@#/]")
 
 
 def is_tractable(language: str, source: bytes) -> bool:
@@ -57,11 +57,12 @@ def _begins_well(language: str, source: bytes) -> bool:
     sample = _sample(source)
     if sample is None:
         return True
-    return _errors(parser_of(language).parse(sample).root_node) <= len(sample) // 10
+    return _errors(parser_of(language).parse(sample).root_node) <= len(sample) // 20
 
 
 def _sample(source: bytes) -> bytes | None:
-    ends = [found.end() for found in _BOUNDARY.finditer(source, 0, SAMPLE)]
+    """The beginning, up to where a declaration may end; None where there is no such place."""
+    ends = [found.end() for found in _LINE.finditer(source, 0, SAMPLE)]
     for end in reversed(ends[-40:]):
         sample = source[:end]
         # Not inside a docstring or a comment, where every line may begin anyhow.
@@ -69,6 +70,7 @@ def _sample(source: bytes) -> bytes | None:
             sample.count(b'"""') % 2 == 0
             and sample.count(b"'''") % 2 == 0
             and sample.count(b"/*") == sample.count(b"*/")
+            and (_LETTER.match(source, end) or not _unclosed(sample))
         ):
             return sample
     return None

@@ -1,0 +1,96 @@
+"""Rows about frames: a first pass against bare parsing, one edit at two sizes, an idle pass."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.measure import Row, merkle, run, take_turns
+from benchmarks.trees import TreeSpec, edit_signature, make_tree
+from indexer.engine.engine import Engine
+from indexer.generators.treesitter import parser_of
+
+_BARE = "import sys; from benchmarks.frame_rows import parse_all; parse_all(sys.argv[1])"
+
+
+def copy_of_standard_library(work: Path) -> Path:
+    """The interpreter's own Python sources: a real tree that every machine has."""
+    source = Path(sysconfig.get_paths()["stdlib"])
+    target = work / "stdlib"
+    shutil.copytree(
+        source,
+        target,
+        ignore=shutil.ignore_patterns(
+            "site-packages", "__pycache__", "*.so", "*.a", "lib2to3", "config-*"
+        ),
+        symlinks=True,
+    )
+    return target
+
+
+def parse_all(root: str) -> None:
+    """Bare parsing of every Python file, in this one process."""
+    parser = parser_of("python")
+    for path in sorted(Path(root).rglob("*.py")):
+        parser.parse(path.read_bytes())
+
+
+def first_pass_rows(work: Path, rounds: int) -> Iterator[Row]:
+    """Scan, outlines, folder frames and storing, against parsing alone."""
+    root = copy_of_standard_library(work)
+    count = sum(1 for path in root.rglob("*") if path.is_file())
+    interpreter = merkle(root)[0] if not merkle(root)[0].endswith("merkle") else None
+    python = interpreter or str(Path(merkle(root)[0]).parent / "python")
+
+    def forget() -> None:
+        shutil.rmtree(root / ".merkle", ignore_errors=True)
+
+    full, bare = take_turns(
+        [
+            (forget, lambda: run(merkle(root, "--quiet", "watch", "--once"))),
+            (None, lambda: run([python, "-c", _BARE, root])),
+        ],
+        rounds,
+    )
+    yield Row("full first pass over the standard library", full, "s", "bare parsing", bare, 1.5)
+    yield Row("outlines per second, full pass", count / full, "/s", "files", count, None)
+    idle, walk = take_turns(
+        [
+            (None, lambda: run(merkle(root, "--quiet", "watch", "--once"))),
+            (None, lambda: run(merkle(root, "--quiet", "scan"))),
+        ],
+        rounds,
+    )
+    yield Row("full pass with nothing to do", idle, "s", "scan, nothing changed", walk, None)
+
+
+def regenerate_seconds(root: Path, spec: TreeSpec, edits: int) -> float:
+    """Median engine time to make frames again after one edited signature."""
+    times = []
+    with Engine.create(root) as engine:
+        engine.scan()
+        engine.regenerate()
+        engine.serve()
+        for number in range(edits):
+            k = spec.outlined[number * 7919 % len(spec.outlined)]
+            path = edit_signature(root, spec, k)
+            engine.reconcile([(path, False)])
+            started = time.perf_counter()
+            document = engine.regenerate()
+            times.append(time.perf_counter() - started)
+            assert document["regenerated"]
+    return statistics.median(times)
+
+
+def edit_rows(big: Path, big_spec: TreeSpec, work: Path, edits: int) -> Iterator[Row]:
+    """Regeneration after one edit must not grow with the workspace."""
+    small_spec = make_tree(work / "frames1k", 1000)
+    small = regenerate_seconds(work / "frames1k", small_spec, edits)
+    large = regenerate_seconds(big, big_spec, edits)
+    yield Row(
+        "regeneration after one edit, 100k files", large * 1e3, "ms", "1k files", small * 1e3, 2.0
+    )

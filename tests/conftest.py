@@ -1,0 +1,51 @@
+"""What every test shares: deterministic hypothesis, a runtime directory of its own, a workspace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Deterministic and without a deadline: a run on a busy machine is the same run.
+_CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, database=None, suppress_health_check=_CHECKS
+)
+settings.register_profile(
+    "soak", parent=settings.get_profile("ci"), derandomize=False, max_examples=2000
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(autouse=True)
+def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A private runtime directory with a short path: socket paths end at about 107 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="mk", dir="/tmp"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def fast_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder where a sync costs nothing, for tests of what is written rather than how durably."""
+    shared = Path("/dev/shm")
+    if not os.access(shared, os.W_OK) or shutil.disk_usage(shared).free < 1 << 30:
+        yield tmp_path_factory.mktemp("fast")
+        return
+    folder = Path(tempfile.mkdtemp(prefix="mk", dir=shared))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """An empty folder to be a workspace."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,206 @@
+"""Any bytes whatever give an outline of bounded size."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from indexer.generators import FileInput, make_generator
+from indexer.generators.base import GeneratorOptionsError
+from indexer.generators.outline import PARSED, OutlineGenerator
+
+GOLDEN = Path(__file__).parent / "golden"
+SUFFIXES = re.findall(r"\w+", "py js ts tsx go rs java c h md rst json toml yaml ini txt sh")
+NAMES = st.sampled_from([f"a.{suffix}" for suffix in SUFFIXES])
+WIDTH = 240
+WORDS = re.findall(
+    r"[^ ]+",
+    "def class ( ) { } [ ] : ; , = => -> \" ' ` # // /* */ \n \t a b1 export default type struct"
+    " enum impl fn func import from @x #if #define * & < > | \\ \x01 é",
+)
+
+
+def outline(name: str, content: bytes, **options: object) -> str:
+    return make_generator("outline", options).generate(FileInput(name, content))
+
+
+def assert_well_formed(text: str, width: int = WIDTH, lines: int = 450) -> None:
+    assert text.startswith("[")
+    assert text.endswith("\n")
+    rows = text.split("\n")[:-1]
+    assert len(rows) <= lines
+    # A lead paragraph may be wider than a line.
+    assert all(len(row) <= (400 if row.startswith("> ") else width) for row in rows)
+    assert not any(ord(c) < 32 for row in rows for c in row.replace("\t", ""))
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(name=NAMES, content=st.binary(max_size=600))
+@example(name="a.md", content=b"---")
+@example(name="a.py", content=b"\xff\xfe")
+@example(name="a.json", content=b'{"a":')
+def test_random_bytes_never_crash(name: str, content: bytes) -> None:
+    assert_well_formed(outline(name, content))
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(
+    name=NAMES,
+    words=st.lists(
+        st.sampled_from(WORDS),
+        max_size=120,
+    ),
+)
+def test_random_tokens_never_crash(name: str, words: list[str]) -> None:
+    text = " ".join(words).encode()
+    first = outline(name, text)
+    assert_well_formed(first)
+    assert first == outline(name, text)
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.sample")), ids=lambda p: p.name)
+def test_truncated_source_never_crashes(path: Path) -> None:
+    name, content = path.name.removesuffix(".sample"), path.read_bytes()
+    for end in range(0, len(content), 29):
+        assert_well_formed(outline(name, content[:end]))
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.sample")), ids=lambda p: p.name)
+def test_damaged_source_never_crashes(path: Path) -> None:
+    name, content = path.name.removesuffix(".sample"), path.read_bytes()
+    chance = random.Random(7)
+    for _ in range(40):
+        damaged = bytearray(content)
+        for _ in range(chance.randrange(1, 12)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(1, 256)
+        assert_well_formed(outline(name, bytes(damaged)))
+
+
+def test_what_parsed_is_shown_beside_errors() -> None:
+    text = outline("a.py", b"def good(a):\n    pass\n\n)))) $$$ \n\nclass Fine:\n    x: int\n")
+    assert "def good(a)" in text
+    assert "class Fine" in text
+    assert text.endswith("(partial: the source has syntax errors)\n")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_empty_files(suffix: str) -> None:
+    for content in (b"", b"\n\n  \n", b"\xef\xbb\xbf"):
+        assert outline(f"a.{suffix}", content).endswith("] empty file\n")
+
+
+@pytest.mark.parametrize("suffix", ["py", "js", "ts", "go", "rs", "java", "c", "json", "md"])
+def test_huge_nesting(suffix: str) -> None:
+    opening = {"py": b"(", "json": b"[", "md": b"> "}.get(suffix, b"{")
+    closing = {b"(": b")", b"[": b"]", b"{": b"}", b"> ": b""}[opening]
+    deep = opening * 20_000 + closing * 20_000
+    assert_well_formed(outline(f"a.{suffix}", deep))
+    assert_well_formed(outline(f"a.{suffix}", opening * 100_000))
+
+
+def test_nested_classes_stop_at_a_depth() -> None:
+    source = "".join("  " * level + f"class C{level}:\n" for level in range(60))
+    text = outline("a.py", (source + "  " * 60 + "x: int\n").encode())
+    assert "C5" in text
+    assert "C40" not in text
+
+
+def test_else_if_chain_is_walked_without_recursion() -> None:
+    chain = b"if a:\n  pass\n" + b"".join(b"elif a:\n  def f%d(): pass\n" % n for n in range(3000))
+    assert "more symbols" in outline("a.py", chain)
+    conditions = b"".join(b"#if A\n" for _ in range(1500)) + b"int deep(void);\n"
+    assert_well_formed(outline("a.c", conditions + b"#endif\n" * 1500))
+
+
+def test_minified_file_is_bounded() -> None:
+    source = b"".join(b"function f%d(a,b){return a+b}" % n for n in range(8000))
+    text = outline("a.js", source)
+    assert_well_formed(text)
+    assert text.endswith("… 7600 more symbols\n")
+    one = b"function f(" + b",".join(b"a%d" % n for n in range(50_000)) + b"){}"
+    assert_well_formed(outline("a.js", one))
+
+
+def test_outer_symbols_are_kept_before_inner_ones() -> None:
+    source = "class A:\n" + "".join(f"  def m{n}(self): pass\n" for n in range(50))
+    source += "class B: pass\nclass C: pass\n"
+    text = outline("a.py", source.encode(), max_symbols=5)
+    assert text.split("\n")[1:] == [
+        "class A",
+        "  def m0(self)",
+        "  def m1(self)",
+        "class B",
+        "class C",
+        "… 48 more symbols",
+        "",
+    ]
+
+
+def test_only_the_beginning_of_a_giant_is_parsed() -> None:
+    source = b"".join(b"def f%d(): pass\n" % n for n in range(PARSED // 15))
+    assert f"(partial: only the first {PARSED} bytes are outlined)" in outline("a.py", source)
+
+
+def test_what_would_take_forever_is_not_parsed() -> None:
+    for name, content in (
+        ("a.py", b"class A{" * 60_000),
+        ("a.py", b"}{" * 100_000),
+        ("a.js", b'"' * 300_000),
+        ("a.rs", b"# x\n" * 50_000),
+        ("a.java", b"a<" * 30_000),
+    ):
+        assert_well_formed(outline(name, content))
+
+
+def test_non_utf8_source() -> None:
+    text = outline("a.py", "def größe(a): pass\n".encode("latin-1"))
+    assert_well_formed(text)
+    assert "def gr\ufffd" in text
+    wide = outline("a.py", "\ufeffdef größe(a): pass\n".encode("utf-16-le"))
+    assert wide == "[python]\ndef größe(a)\n"
+
+
+def test_binaries_are_described() -> None:
+    assert outline("a.png", b"\x89PNG\r\n\x1a\n\x00\x00") == "[binary] PNG image, 10 bytes\n"
+    assert outline("a.py", b"a\x00b") == "[binary] data, 3 bytes\n"
+
+
+def test_secrets_are_not_shown() -> None:
+    for name, content in (
+        ("a.py", b"API_KEY = 'abcd'"),
+        ("a.json", b'{"password": "abcd"}'),
+        ("a.yaml", b"secret: abcd"),
+        ("a.toml", b"token = 'abcd'"),
+    ):
+        assert "abcd" not in outline(name, content)
+
+
+def test_marks_that_reorder_text_are_removed() -> None:
+    assert "\u202e" not in outline("a.md", "# a\u202eb\n".encode())
+    assert "\x1b" not in outline("a.txt", b"x \x1b[31m y")
+
+
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(
+    symbols=st.integers(1, 30),
+    width=st.integers(40, 120),
+    count=st.integers(0, 60),
+    length=st.integers(1, 300),
+)
+def test_limits_are_honoured(symbols: int, width: int, count: int, length: int) -> None:
+    source = "".join(f"def f{n}({'a' * length}): pass\n" for n in range(count)).encode()
+    text = outline("a.py", source or b"x = 1", max_symbols=symbols, max_line=width)
+    assert_well_formed(text, width, symbols + 3)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_symbols": 0}, {"max_line": "9"}, {"head_lines": True}, {"other": 1}]
+)
+def test_bad_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(GeneratorOptionsError):
+        OutlineGenerator.from_options(options)

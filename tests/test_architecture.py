@@ -1,0 +1,232 @@
+"""The shape of the package: who may import what, and what every module has."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).parent.parent / "indexer"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# From the top down; a package may import what stands on a lower line.
+LAYERS = (
+    ("cli", "mcp", "web"),
+    ("service",),
+    ("engine",),
+    ("regenerate", "synthesis", "compose", "sessions", "compiler"),
+    ("scan", "watch", "store", "generators", "shared"),
+    ("core", "errors"),
+)
+PURE = LAYERS[3]
+FOUNDATION = LAYERS[-1]
+
+# Neighbours on one line that may know each other: importer, imported, why.
+NEIGHBOURS = {
+    ("core", "errors"): "a noun refuses bad input with the one base class of errors",
+    ("regenerate", "synthesis"): "regenerating a folder's frame plans a synthesis",
+    ("compose", "compiler"): "a composition ends in the staged compiler",
+    ("sessions", "compiler"): "a session's messages end in the staged compiler",
+}
+
+# Libraries with one home; whoever else wants what they do asks that package.
+HOMES = {
+    "click": {"cli"},
+    "duckdb": {"store"},
+    "psycopg": {"shared"},
+    "rich": {"cli"},
+    "starlette": {"service", "web", "mcp"},
+    "tiktoken": {"core"},
+    "tree_sitter": {"generators"},
+    "uvicorn": {"service", "web", "mcp"},
+    "watchdog": {"watch"},
+    "xxhash": {"core"},
+}
+
+# Imports inside a function, each for a command that must start fast or a part that is optional.
+LATE = {
+    "cli.failures": {"traceback"},  # only for a mistake of ours
+    "cli.group": {"difflib"},  # only for a command that does not exist
+    "cli.index_checks": {"indexer.store.database", "indexer.store.trees"},  # only `doctor`
+    "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly
+    "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal
+    "cli.watch": {"indexer.service.run", "indexer.watch.debounce"},  # only the service itself
+    "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
+    "engine.config": {"tomllib"},  # most workspaces have no such file
+    "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
+    "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
+    "service.workspace": {"indexer.engine.engine"},  # a client of a service needs no database
+    "watch.choose": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
+}
+
+GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_code", "tools"}
+LONGEST = 500
+
+
+class Import(NamedTuple):
+    """One imported module, and where the import stands."""
+
+    module: str
+    late: bool
+    typing_only: bool
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def dotted(path: Path) -> str:
+    """`scan.walk` for indexer/scan/walk.py; empty for the package itself."""
+    parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def box(path: Path) -> str:
+    return dotted(path).partition(".")[0]
+
+
+def imports(path: Path) -> list[Import]:
+    return list(_imports(parsed(path), late=False, typing_only=False))
+
+
+def _imports(node: ast.AST, *, late: bool, typing_only: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield Import(alias.name, late, typing_only)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "relative imports hide what is imported"
+            assert child.module is not None
+            if child.module == "indexer":
+                for alias in child.names:
+                    yield Import(f"indexer.{alias.name}", late, typing_only)
+            else:
+                yield Import(child.module, late, typing_only)
+        else:
+            inside = late or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            checking = typing_only or _is_type_checking(child)
+            yield from _imports(child, late=inside, typing_only=checking)
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
+
+
+def layer(name: str) -> int:
+    return next(number for number, names in enumerate(LAYERS) if name in names)
+
+
+def ours(path: Path) -> list[tuple[str, Import]]:
+    """The boxes a module imports, its own left out."""
+    found = []
+    for each in imports(path):
+        parts = each.module.split(".")
+        if parts[0] == "indexer" and len(parts) > 1 and parts[1] != box(path):
+            found.append((parts[1], each))
+    return found
+
+
+def test_every_package_has_a_place_in_the_layers() -> None:
+    known = {name for names in LAYERS for name in names}
+    assert {box(path) for path in MODULES} - {""} <= known
+
+
+def test_imports_point_downward() -> None:
+    upward = [
+        f"{dotted(path)} imports {each.module}"
+        for path in MODULES
+        for name, each in ours(path)
+        if box(path) and name != "__version__"
+        if layer(name) <= layer(box(path)) and (box(path), name) not in NEIGHBOURS
+    ]
+    assert not upward
+
+
+def test_the_package_itself_imports_nothing_at_start() -> None:
+    assert not [each for _, each in ours(PACKAGE / "__init__.py") if not each.typing_only]
+
+
+def test_pure_packages_know_no_machine() -> None:
+    machine = {"os", "pathlib", "socket", "subprocess", "threading", "time", "random", "tempfile"}
+    pure = [path for path in MODULES if box(path) in PURE]
+    impure = [
+        f"{dotted(path)} imports {each.module}"
+        for path in pure
+        for each in imports(path)
+        if each.module.partition(".")[0] in machine
+    ]
+    impure += [
+        f"{dotted(path)} imports {each.module}"
+        for path in pure
+        for name, each in ours(path)
+        if name not in (*FOUNDATION, *PURE)
+    ]
+    assert not impure
+
+
+def test_libraries_have_one_home() -> None:
+    strays = []
+    for path in MODULES:
+        for each in imports(path):
+            library = each.module.partition(".")[0]
+            homes = HOMES.get("tree_sitter" if library.startswith("tree_sitter") else library)
+            if homes is None and library not in sys.stdlib_module_names | {"indexer"}:
+                strays.append(f"{dotted(path)} imports {library}, which has no home in this test")
+            elif homes is not None and box(path) not in homes:
+                strays.append(f"{dotted(path)} imports {library}, at home in {sorted(homes)}")
+    assert not strays
+
+
+def test_imports_inside_functions_are_named_here() -> None:
+    late = {
+        dotted(path): found
+        for path in MODULES
+        if (found := {e.module for e in imports(path) if e.late and not e.typing_only})
+    }
+    assert late == LATE
+
+
+def test_modules_are_of_readable_length() -> None:
+    lengths = {dotted(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert not {name: length for name, length in lengths.items() if length > LONGEST}
+
+
+def test_modules_are_named_for_what_they_do() -> None:
+    assert not [path for path in MODULES if GRAB_BAGS & {path.stem, path.parent.name}]
+
+
+def test_nobody_asks_whether_it_runs_under_test() -> None:
+    assert not [path for path in MODULES if "PYTEST_" in path.read_text("utf-8")]
+
+
+def test_public_things_say_what_they_are() -> None:
+    missing = [dotted(path) for path in MODULES if not ast.get_docstring(parsed(path))]
+    missing += [
+        f"{dotted(path)}.{name}"
+        for path in MODULES
+        for name, node in _public(parsed(path))
+        if not ast.get_docstring(node)
+    ]
+    assert not missing
+
+
+_Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def _public(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, _Documented]]:
+    for child in node.body:
+        if not isinstance(child, _Documented) or child.name.startswith("_"):
+            continue
+        if any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in child.decorator_list):
+            continue
+        yield prefix + child.name, child
+        if isinstance(child, ast.ClassDef):
+            yield from _public(child, f"{prefix}{child.name}.")

@@ -1,0 +1,49 @@
+"""The Python names that programs rely on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import indexer
+
+NAMES = {
+    "Session",
+    "TokenCounter",
+    "Workspace",
+    "canonical_json",
+    "commit_hash",
+    "compile_stages",
+    "content_hash",
+    "errors",
+    "node_content_hash",
+}
+
+WORKSPACE_METHODS = {
+    "agent_add", "agent_list", "compact", "diff", "explain", "export", "get_head", "get_node",
+    "import_", "init", "invalidate", "list_frames", "log", "open", "put_frame", "regenerate",
+    "scan", "sql", "status", "synthesize", "validate",
+}  # fmt: skip
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(indexer.__all__) == NAMES
+    for name in NAMES:
+        assert getattr(indexer, name) is not None
+
+
+def test_a_workspace_has_a_method_per_command() -> None:
+    assert set(dir(indexer.Workspace)) >= WORKSPACE_METHODS
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = indexer.nothing_like_it
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, indexer; print([m for m in ('duckdb', 'click', 'tiktoken') if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
