@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,14 +20,19 @@ from indexer.cli.machine_checks import (
     check_python,
     check_space,
 )
-from indexer.cli.opening import root_of
+from indexer.cli.opening import refuse_beside_service, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
+from indexer.engine.late import LateModule
 from indexer.errors import CorruptError, ExitCode
-from indexer.service.client import connect
 from indexer.store.layout import Layout, read_format
-from indexer.store.lock import holder, locked_by
+
+if TYPE_CHECKING:
+    from indexer.engine import repair
+else:
+    # A package that is not installed is something to report, not to fail from.
+    repair = LateModule("indexer.engine.repair")
 
 _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 _NAME: Final = 14
@@ -80,38 +85,22 @@ def put_aside(root: Path) -> list[Path]:
     """Move a database that cannot be read into quarantine; the paths it has there now."""
     layout = Layout(root)
     recorded = read_format(root)
-    if connect(root) is not None:
-        raise locked_by(holder(layout.lock))
+    refuse_beside_service(root)
     with owned(layout):
         if not layout.database.exists():
             return []
         try:
             read_everything(layout, recorded)
         except CorruptError:
-            return _move(layout)
+            return repair.quarantine_database(layout)
     return []
-
-
-def _move(layout: Layout) -> list[Path]:
-    """Give the database and its WAL a folder of their own, numbered."""
-    layout.quarantine.mkdir(exist_ok=True)
-    number = 1
-    while (folder := layout.quarantine / str(number)).exists():
-        number += 1
-    folder.mkdir()
-    moved = []
-    # The WAL goes first: a database without its WAL opens, a WAL without its database does not.
-    for path in sorted(layout.folder.glob(layout.database.name + "*"), reverse=True):
-        os.rename(path, folder / path.name)
-        moved.append(folder / path.name)
-    return moved
 
 
 def _moved(root: Path, moved: list[Path]) -> Check:
     if not moved:
         return Check("quarantine", "ok", "nothing to put aside")
     names = ", ".join(os.path.relpath(path, root) for path in moved)
-    return Check("quarantine", "ok", f"put aside as {names}", "run `merkle scan`")
+    return Check("quarantine", "ok", f"put aside as {names}", "run `merkle repair`")
 
 
 def _document(checks: list[Check]) -> dict[str, Any]:

@@ -43,20 +43,20 @@ def _report(error: Exception, as_json: bool) -> int:
         case click.Abort():
             return INTERRUPTED
         case MerkleError():
-            _print(error.code, error.message, error.hint, as_json)
+            print_error(error.code, error.message, error.hint, as_json)
             return error.exit_code
         case click.exceptions.NoArgsIsHelpError() if not as_json:
             print_text(error.format_message(), err=True)
             return ExitCode.USAGE
         case click.exceptions.NoArgsIsHelpError():
-            _print("usage", "no command was given", "`merkle --help` lists them", as_json)
+            print_error("usage", "no command was given", _usage_hint(error), as_json)
             return ExitCode.USAGE
         case click.ClickException():
-            _print("usage", _lowered(error.format_message()), _usage_hint(error), as_json)
+            print_error("usage", _lowered(error.format_message()), _usage_hint(error), as_json)
             return ExitCode.USAGE
         case OSError():
             name = f"{error.filename}: " if error.filename else ""
-            _print("system", f"{name}{error.strerror or error}", "", as_json)
+            print_error("system", f"{name}{error.strerror or error}", "", as_json)
             return ExitCode.UNCHECKED
         case _:
             return _report_surprise(error, as_json)
@@ -68,7 +68,7 @@ def _report_surprise(error: Exception, as_json: bool) -> int:
         import traceback
 
         traceback.print_exception(error)
-    _print(
+    print_error(
         "internal",
         f"merkle failed in a way it should not: {type(error).__name__}: {error}",
         "run it again with MERKLE_DEBUG=1 and report the traceback with `merkle --version`",
@@ -77,7 +77,8 @@ def _report_surprise(error: Exception, as_json: bool) -> int:
     return ExitCode.UNCHECKED
 
 
-def _print(code: str, message: str, hint: str, as_json: bool) -> None:
+def print_error(code: str, message: str, hint: str, as_json: bool) -> None:
+    """Tell what went wrong, in the one form that every command has for it."""
     if as_json:
         print_json({"error": {"code": code, "message": message, "hint": hint}})
         return

@@ -23,9 +23,22 @@ COMMANDS: Final = {
     "status": "Compare the disk with the index.",
     "validate": "Check every invariant of the index.",
     "watch": "Keep the index up to date while files change.",
+    "get-node": "Show a file or folder with the frames about it.",
+    "put-frame": "Write a frame about a file or folder.",
+    "list-frames": "List every frame a node ever had, newest first.",
+    "get-head": "List the newest frames of a node, one per type and agent.",
+    "explain": "Tell why a frame is what it is, or why it is stale.",
+    "regenerate": "Make generated frames again where they are stale.",
+    "synthesize": "Make the frames of a folder, children first.",
+    "invalidate": "Make generated frames run again next time.",
+    "agent": "Register agents, and list them.",
     "log": "List the recorded roots, newest first.",
     "diff": "Show what differs between two recorded roots.",
     "sql": "Ask the index a question in SQL.",
+    "export": "Write frames, agents and computed results to a file.",
+    "import": "Take in a file that export wrote.",
+    "compact": "Forget the bodies of old generated frames.",
+    "repair": "Rebuild an index that is damaged.",
     "config": "Show the settings in force.",
     "doctor": "Look for what could be wrong, and say what to do.",
     "completion": "Print a shell completion script.",
@@ -44,7 +57,9 @@ class LazyGroup(click.Group):
         """The command, from the module of the same name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"indexer.cli.{cmd_name}").command
+        # `import` is a word of the language, so its module has another name.
+        module = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))
+        command: click.Command = importlib.import_module(f"indexer.cli.{module}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -125,4 +140,5 @@ def cli() -> None:
       merkle scan              index the files here
       merkle status --tree     show what was indexed, and whether it is still true
       merkle watch             keep it true from now on
+      merkle get-node src      show what is known about a file or folder
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from indexer.cli.columns import counted
 from indexer.cli.machine_checks import Check
@@ -13,8 +14,11 @@ from indexer.engine.config import FILE, load_settings
 from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
 from indexer.service.address import runtime_folder
 from indexer.service.client import Client, connect
+from indexer.store import journal
 from indexer.store.layout import FOLDER, Format, Layout, is_initialised, read_format
 from indexer.store.lock import OwnerLock, holder, locked_by
+
+_REPAIR: Final = "`merkle repair` rebuilds it from the files and the journal"
 
 
 @dataclass(slots=True)
@@ -103,7 +107,8 @@ def _service(client: Client, found: Examined) -> None:
     else:
         found.checks.append(Check("service", "ok", f"pid {pid}, answering"))
     found.checks.append(Check("lock", "ok", "held by the service"))
-    found.checks.append(Check("database", "ok", "open in the service"))
+    for name in ("database", "journal"):
+        found.checks.append(Check(name, "ok", "open in the service"))
 
 
 def _no_service(layout: Layout) -> Check:
@@ -119,9 +124,11 @@ def _unowned(layout: Layout, recorded: Format, found: Examined) -> None:
         with owned(layout):
             found.checks.append(Check("lock", "ok", "free"))
             found.checks.append(_database(layout, recorded, found))
+            found.checks.append(_journal(layout, found))
     except LockedError:
         found.checks.append(_held(layout))
-        found.checks.append(Check("database", "ok", "not opened: somebody is using it"))
+        for name in ("database", "journal"):
+            found.checks.append(Check(name, "ok", "not opened: somebody is using it"))
     except MerkleError as error:
         found.checks.append(Check("lock", "fail", error.message, error.hint))
 
@@ -163,11 +170,26 @@ def _database(layout: Layout, recorded: Format, found: Examined) -> Check:
         found.folders, roots = read_everything(layout, recorded)
     except CorruptError as error:
         found.damaged = True
-        advice = "`merkle doctor --quarantine` puts it aside; then run `merkle scan`"
+        advice = f"{_REPAIR}; `merkle doctor --quarantine` only puts it aside"
         return Check("database", "fail", error.message, advice)
     except MerkleError as error:
         return Check("database", "fail", error.message, error.hint)
     return Check("database", "ok", f"readable, {counted(roots, 'root')} recorded")
+
+
+def _journal(layout: Layout, found: Examined) -> Check:
+    if not layout.journal.exists():
+        return Check("journal", "ok", "nothing recorded yet")
+    try:
+        problems = journal.check(layout.journal)
+    except MerkleError as error:
+        return Check("journal", "fail", error.message, error.hint)
+    if problems:
+        found.damaged = True
+        return Check(
+            "journal", "fail", f"damaged: {problems[0]}", f"{_REPAIR} and tells what is gone"
+        )
+    return Check("journal", "ok", "every record holds")
 
 
 def read_everything(layout: Layout, recorded: Format) -> tuple[int, int]:

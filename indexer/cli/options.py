@@ -68,6 +68,14 @@ class GlobalCommand(click.Command):
         self.params.extend(global_options())
 
 
+class GlobalGroup(click.Group):
+    """Commands under one name; the global options may follow that name too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(global_options())
+
+
 def merkle_command(name: str) -> Callable[[Callable[..., int]], click.Command]:
     """Declare a command: its function gets `Globals` first and returns the exit status."""
 

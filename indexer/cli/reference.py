@@ -28,17 +28,45 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "scan": tuple(ScanDocument.__annotations__),
     "status": tuple(StatusDocument.__annotations__),
     "validate": tuple(ValidateDocument.__annotations__),
-    "watch": (*ScanDocument.__annotations__, "generated", "reused", "carried"),
+    "watch": (*ScanDocument.__annotations__, "generated", "reused", "carried", "failed"),
+    "get-node": (
+        "node_id", "path", "kind", "content_id", "size", "superseded", "children", "frames",
+        "frame_count",
+    ),
+    "put-frame": ("frame_id", "created", "path", "freshness", "because"),
+    "list-frames": ("path", "frames"),
+    "get-head": ("path", "heads"),
+    "explain": ("path", "type", "agent", "frame_id", "freshness", "because", "chain"),
+    "regenerate": ("regenerated", "reused", "failed", "unchanged", "events", "plan"),
+    "synthesize": ("frame_id", "generated", "reused", "frames", "events"),
+    "invalidate": ("invalidated",),
+    "agent add": ("agents",),
+    "agent list": ("agents",),
     "log": tuple(LogDocument.__annotations__),
     "diff": tuple(DiffDocument.__annotations__),
     "sql": tuple(SqlDocument.__annotations__),
+    "export": ("file", "records"),
+    "import": ("file", "records", "added"),
+    "compact": ("dropped", "kept"),
+    "repair": ("repaired", "done", "gone", "quarantined", "records", "root", "nodes"),
     "config": ("workspace", "file", "settings"),
     "doctor": ("checks", "healthy"),
     "completion": ("shell", "script"),
-}
+}  # fmt: skip
+_BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
     "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end.",
+    "get-node": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `tokens`,"
+    " `content`, `created_at`, `node_id`, `action`, `meta`." + _BATCH,
+    "list-frames": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `head`,"
+    " `seq`, `created_at`, `node_id`, `content_sha256`, `has_body`, `meta`." + _BATCH,
+    "get-head": " Each of `heads`: `path`, `type`, `agent`, `frame_id`, `basis`, `freshness`,"
+    " `because`." + _BATCH,
+    "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`.",
+    "regenerate": " Each of `plan`: `path`, `type`, `action`, `because`, `tokens`; with `--plan`"
+    " there are no `events`." + _BATCH,
+    "invalidate": _BATCH,
     "doctor": " With `--quarantine` also `quarantined`.",
 }
 _EXIT_CODES: Final = (
@@ -82,24 +110,33 @@ def reference() -> str:
         "## Settings\n",
         _settings(),
     ]
-    context = click.Context(cli, info_name="merkle")
-    for name in COMMANDS:
-        command = cli.get_command(context, name)
-        assert command is not None
-        parts.append(_command(command, click.Context(command, context, name)))
+    parts += [_command(*each) for each in every_command()]
     return "\n".join(parts)
 
 
-def _command(command: click.Command, context: click.Context) -> str:
+def every_command() -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Each command with its whole name, and after a group's own those in it."""
+    top = click.Context(cli, info_name="merkle")
+    for name in COMMANDS:
+        command = cli.get_command(top, name)
+        assert command is not None
+        context = click.Context(command, top, name)
+        yield name, command, context
+        if isinstance(command, click.Group):
+            for part, inner in command.commands.items():
+                yield f"{name} {part}", inner, click.Context(inner, context, part)
+
+
+def _command(name: str, command: click.Command, context: click.Context) -> str:
     own = [option for option in command.params if isinstance(option, click.Option)]
     own = own[: len(own) - len(global_options())]
-    usage = " ".join(["merkle", str(command.name), *command.collect_usage_pieces(context)])
-    parts = [f"## merkle {command.name}\n", f"```\n{usage}\n```\n", *_prose(command.help or "")]
+    usage = " ".join(["merkle", name, *command.collect_usage_pieces(context)])
+    parts = [f"## merkle {name}\n", f"```\n{usage}\n```\n", *_prose(command.help or "")]
     if own:
         parts.append(_table(("option", "meaning"), map(_option, own)) + "\n")
-    name = str(command.name)
-    keys = ", ".join(f"`{key}`" for key in JSON_KEYS[name])
-    parts.append(f"JSON: {keys}.{_JSON_NOTES.get(name, '')}\n")
+    if name in JSON_KEYS:
+        keys = ", ".join(f"`{key}`" for key in JSON_KEYS[name])
+        parts.append(f"JSON: {keys}.{_JSON_NOTES.get(name, '')}\n")
     return "\n".join(parts)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import click
 
 from indexer.cli.columns import counted, fields, first, path, remarks, size
+from indexer.cli.frame_text import counts, freshness
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, show
@@ -28,6 +29,8 @@ EXIT_CODES: Final = {
     "missing": ExitCode.NO_WORKSPACE,
 }
 _COLOURS: Final = {"current": "green", "stale": "yellow", "missing": "yellow"}
+_LISTED: Final = 5
+"""How many agents, and frames that are not fresh, are named before `and N more`."""
 _MEANINGS: Final = {
     "current": "the index is true",
     "stale": "the disk has moved on: run `merkle scan`",
@@ -106,6 +109,7 @@ def never_scanned(root: Path) -> StatusDocument:
         "frames": {"total": 0, "fresh": 0, "stale": 0, "orphaned": 0, "unmanaged": 0, "unknown": 0},
         "types": {},
         "agents": [],
+        "not_fresh": [],
         "largest": [],
         "service": {"running": False, "pid": None, "watches": 0, "degraded": None},
     }
@@ -121,6 +125,7 @@ def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     summary.append(("service", _service(document["service"])))
     parts.append(fields(summary))
     parts += _changes(document)
+    parts += _not_fresh(document)
     parts += remarks("unreadable", _pairs(document["unreadable"]), "red")
     parts += remarks("skipped", _pairs(document["skipped"]), "yellow")
     if document["largest"]:
@@ -134,14 +139,23 @@ def _explained(shown: str, state: str) -> str:
 
 
 def _tree_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
-    counts = [counted(document["files"], "file"), counted(document["directories"], "folder")]
+    parts = [counted(document["files"], "file"), counted(document["directories"], "folder")]
     if document["links"]:
-        counts.append(counted(document["links"], "link"))
+        parts.append(counted(document["links"], "link"))
     yield "root", f"{document['root']}  {click.style(document['hash'] or '', dim=True)}"
-    yield "tree", ", ".join([*counts, size(document["bytes"])])
-    if document["frames"].get("total"):
-        known = [f"{number:,} {word}" for word, number in document["frames"].items() if number]
-        yield "frames", on_screen(", ".join(known))
+    yield "tree", ", ".join([*parts, size(document["bytes"])])
+    yield from _frames_summary(document)
+
+
+def _frames_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
+    if not document["frames"].get("total"):
+        return
+    yield "frames", counts(document["frames"])
+    for name, numbers in document["types"].items():
+        yield f"  {on_screen(name)}", counts(numbers)
+    agents = [f"{on_screen(agent['id'])} {agent['coverage_pct']}%" for agent in document["agents"]]
+    if agents:
+        yield "agents", ", ".join(first(agents, _LISTED))
 
 
 def _service(service: JsonObject) -> str:
@@ -164,6 +178,18 @@ def _changes(document: StatusDocument) -> Iterator[str]:
         if listed:
             yield click.style(f"{word} ({len(listed):,})", fg=fg)
             yield from (f"  {line}" for line in first([path(each) for each in listed]))
+
+
+def _not_fresh(document: StatusDocument) -> Iterator[str]:
+    frames = document["frames"]
+    if document["not_fresh"]:
+        yield click.style(f"frames not fresh ({frames['total'] - frames['fresh']:,})", fg="yellow")
+        lines = [
+            f"{path(frame['path'])}  {on_screen(frame['type'])} by {on_screen(frame['agent'])},"
+            f" {freshness(frame)}"
+            for frame in document["not_fresh"]
+        ]
+        yield from (f"  {line}" for line in first(lines, _LISTED))
 
 
 def _pairs(remarked: object) -> list[tuple[str, str]]:

@@ -6,25 +6,15 @@ from typing import Any
 
 import click
 
+from indexer.cli.durations import some_duration
 from indexer.cli.opening import open_workspace, root_of
 from indexer.cli.options import Globals, merkle_command
-from indexer.cli.output import print_json
+from indexer.cli.output import print_json, print_text
 from indexer.cli.progress import StatusLine, is_terminal, scan_progress
+from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
-from indexer.engine.config import load_settings, parse_duration
+from indexer.engine.config import load_settings
 from indexer.errors import ExitCode
-
-
-def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    try:
-        seconds = parse_duration(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-    if seconds == 0:
-        raise click.BadParameter("the time must be more than nothing", ctx, param)
-    return seconds
 
 
 @merkle_command("watch")
@@ -32,14 +22,15 @@ def _duration(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @click.option(
     "--idle-exit",
     metavar="TIME",
-    callback=_duration,
+    callback=some_duration,
     help="Stop when nobody has asked anything for TIME (30s, 10m, 2h).",
 )
 def command(options: Globals, once: bool, idle_exit: float | None) -> int:
     """Keep the index up to date while files change.
 
     Runs in the foreground until Ctrl-C or SIGTERM. Meanwhile it owns the index, and every
-    other command asks it. With --once it does one full pass and ends, as CI wants it.
+    other command asks it. With --once it does one full pass and ends, as CI wants it: a scan,
+    then the declared frames that are stale. Exit status 1: some of them could not be made.
 
     \b
     Example:
@@ -49,13 +40,17 @@ def command(options: Globals, once: bool, idle_exit: float | None) -> int:
 
 
 def _once(options: Globals) -> int:
-    with open_workspace(options) as workspace, scan_progress(options) as progress:
-        document = workspace.scan(progress=progress)
+    with open_workspace(options) as workspace:
+        with scan_progress(options) as progress:
+            scanned = workspace.scan(progress=progress)
+        made = workspace.regenerate()
     if options.json:
-        print_json({**document, "generated": 0, "reused": 0, "carried": 0})
+        counts = {"generated": made["regenerated"], "reused": made["reused"], "carried": 0}
+        print_json({**scanned, **counts, "failed": made["failed"]})
     else:
-        show_scan(options, document)
-    return ExitCode.FINE
+        show_scan(options, scanned)
+        print_text(regenerated_text("", made, quiet=options.quiet), err=options.quiet)
+    return verdict(made)
 
 
 def _serve(options: Globals, idle_exit: float | None) -> int:

@@ -17,6 +17,8 @@ from indexer.core.tree import Folder
 from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
+# Looking a head up is cheaper than packing it. Names have up to 255 bytes, through FUSE up to 1024.
+_HEADS: Final = {kind: tuple(_HEAD.pack(kind, size) for size in range(1025)) for kind in Kind}
 
 
 class Listing(NamedTuple):
@@ -37,15 +39,17 @@ class Listed(NamedTuple):
 
 def stat_line(kind: Kind, stat: bytes, raw_name: bytes) -> bytes:
     """One entry of the `stats` string; a folder's has no stat."""
-    return _HEAD.pack(kind, len(raw_name)) + raw_name + stat
+    return _HEADS[kind][len(raw_name)] + raw_name + stat
 
 
 def encode(folder: Folder) -> Listing:
     """The listing of a folder."""
-    stats, ids = [], []
-    for name, entry in folder.entries.items():
-        stats.append(stat_line(entry.kind, entry.stat, paths.text_to_bytes(name)))
-        ids.append(entry.content_id)
+    stats: list[bytes] = []
+    ids: list[bytes] = []
+    for name, (kind, content_id, _, stat, _) in folder.entries.items():
+        raw = name.encode() if "\\" not in name else paths.text_to_bytes(name)
+        stats += (_HEADS[kind][len(raw)], raw, stat)
+        ids.append(content_id)
     return Listing(b"".join(stats), b"".join(ids))
 
 

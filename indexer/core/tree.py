@@ -97,7 +97,10 @@ class Folder:
 
 def _encode(algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> list[bytes]:
     record, to_bytes = algorithm.record, paths.text_to_bytes
-    return [record(to_bytes(name), entry[0], entry[1]) for name, entry in entries.items()]
+    return [
+        record(name.encode() if "\\" not in name else to_bytes(name), entry[0], entry[1])
+        for name, entry in entries.items()
+    ]
 
 
 def _in_byte_order(entries: Mapping[str, Entry]) -> dict[str, Entry]:

@@ -39,10 +39,10 @@ def reconcile(walker: Walker, tree: Tree, dirty: Iterable[tuple[str, bool]]) -> 
     for path in deep:
         _look_deep(walker, found, path)
     updates: dict[str, dict[str, Entry | None]] = {}
-    folders = _OpenFolders(walker)
+    walked, folders = set(deep), _OpenFolders(walker)
     with contextlib.closing(folders):
         for path in shallow:
-            if not any(paths.is_within(path, above) for above in deep):
+            if walked.isdisjoint((path, *paths.ancestors(path))):
                 _look_at(walker, found, updates, folders, path)
     # A folder may have gone while its neighbours were looked at; its own event will come.
     standing = {
@@ -101,7 +101,8 @@ def _look_deep(walker: Walker, found: Reconciled, path: str) -> None:
     if paths.depth(path) > MAX_DEPTH:
         return
     if path and walker.scopes.ignores(path, is_folder=True):
-        _apply(found, path, None)
+        # There may be a file now, which a rule for folders does not mean.
+        _look_alone(walker, found, path)
         return
     try:
         observed = walker.walk(path)
@@ -111,11 +112,7 @@ def _look_deep(walker: Walker, found: Reconciled, path: str) -> None:
         if problem.errno in (errno.EACCES, errno.EPERM, errno.EIO):
             found.unreadable.append(Remark(path, reason_of(problem)))
             return
-        updates: dict[str, dict[str, Entry | None]] = {}
-        with contextlib.closing(_OpenFolders(walker)) as folders:
-            _look_at(walker, found, updates, folders, path)
-        if updates:
-            found.tree = found.tree.with_updates(updates)
+        _look_alone(walker, found, path)
         return
     found.hashed += observed.hashed
     found.unreadable += observed.unreadable
@@ -128,13 +125,22 @@ def _look_deep(walker: Walker, found: Reconciled, path: str) -> None:
         _apply(found, path, folder.as_entry())
 
 
-def _apply(found: Reconciled, path: str, entry: Entry | None) -> None:
+def _look_alone(walker: Walker, found: Reconciled, path: str) -> None:
+    """Look at a single path and apply at once what is found."""
+    updates: dict[str, dict[str, Entry | None]] = {}
+    with contextlib.closing(_OpenFolders(walker)) as folders:
+        _look_at(walker, found, updates, folders, path)
+    if updates:
+        found.tree = found.tree.with_updates(updates)
+
+
+def _apply(found: Reconciled, path: str, entry: Entry) -> None:
     parent, name = paths.split(path)
     known = found.tree.folder(parent)
-    if known is None or (entry is None and name not in known.entries):
+    if known is None:
         return
     old = known.entries.get(name)
-    if old is None or entry is None or old.folder is None or old.folder is not entry.folder:
+    if old is None or old.folder is None or old.folder is not entry.folder:
         found.tree = found.tree.with_updates({parent: {name: entry}})
 
 
@@ -239,6 +245,5 @@ def _read(
     except OSError as problem:
         found.unreadable.append(Remark(path, reason_of(problem)))
         return old
-    racy = filestat.is_racy(stat, walker.seen_ns)
-    packed = filestat.unvouched(stat.st_size) if racy else filestat.pack(stat)
+    packed = filestat.vouching(stat, walker.seen_ns)
     return Entry(kind, content_id, stat.st_size, packed)

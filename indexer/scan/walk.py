@@ -49,8 +49,7 @@ class SeenFolder:
         assert self.entries is not None
         if isinstance(answer, tuple):
             content_id, seen = answer
-            racy = filestat.is_racy(seen, self.seen_ns)
-            stat = filestat.unvouched(seen.st_size) if racy else filestat.pack(seen)
+            stat = filestat.vouching(seen, self.seen_ns)
             self.entries[name] = Entry(Kind.FILE, content_id, seen.st_size, stat)
         elif not isinstance(answer, FileNotFoundError):
             self.keep_old(name, answer)
@@ -230,8 +229,7 @@ class Walker:
         except OSError as problem:
             seen.keep_old(name, problem)
             return
-        racy = filestat.is_racy(stat, self.seen_ns)
-        packed = filestat.unvouched(stat.st_size) if racy else filestat.pack(stat)
+        packed = filestat.vouching(stat, self.seen_ns)
         content_id = self.algorithm.of_link(target)
         seen.entries[name] = Entry(Kind.LINK, content_id, stat.st_size, packed)
 

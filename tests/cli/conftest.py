@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,40 @@ def scanned(workspace: Path, merkle: Merkle) -> Path:
     """The small workspace, indexed."""
     assert merkle("-C", workspace, "scan").code == 0
     return workspace
+
+
+@pytest.fixture
+def service(scanned: Path) -> Iterator[subprocess.Popen[str]]:
+    """A service for the small workspace in a process of its own, answering."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "watch"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (scanned / ".merkle" / "socket").exists() and time.monotonic() < deadline:
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.02)
+    yield running
+    if running.poll() is None:
+        running.kill()
+        running.communicate()
+
+
+@pytest.fixture(params=["local", "service"])
+def anywhere(scanned: Path, request: pytest.FixtureRequest) -> Path:
+    """The small workspace, once without a service and once with one running."""
+    if request.param == "service":
+        request.getfixturevalue("service")
+    return scanned
+
+
+@pytest.fixture
+def peopled(scanned: Path, merkle: Merkle) -> Path:
+    """The small workspace with its outlines made, a writer, a reader and a synthesizer."""
+    for name, role in (("alice", "writer"), ("bob", "reader"), ("carol", "synthesis")):
+        assert merkle("-C", scanned, "agent", "add", name, "--role", role).code == 0
+    assert merkle("-C", scanned, "regenerate").code == 0
+    return scanned
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ def test_a_healthy_workspace(scanned: Path, process: Any) -> None:
     assert names == [
         "python", "packages", "git", "file system", "disk space", "inotify", "settings",
         "workspace", "folder", "format", "socket folder", "service", "lock", "database",
+        "journal",
     ]  # fmt: skip
     assert "healthy\n" in process("-C", scanned, "doctor").out
 
@@ -47,6 +48,20 @@ def test_looking_changes_nothing(scanned: Path, merkle: Any, contents: Any) -> N
     before = contents(scanned)
     assert merkle("-C", scanned, "doctor").code == 0
     assert contents(scanned) == before
+
+
+def test_a_damaged_journal_is_told_and_repaired(peopled: Path, merkle: Any) -> None:
+    segment = next((peopled / ".merkle" / "journal").iterdir())
+    raw = bytearray(segment.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    segment.write_bytes(raw)
+    ran = merkle("-C", peopled, "doctor", "--json")
+    assert ran.code == 4
+    found = next(check for check in ran.json["checks"] if check["name"] == "journal")
+    assert found["state"] == "fail"
+    assert found["advice"].startswith("`merkle repair`")
+    assert merkle("-C", peopled, "repair").code == 0
+    assert merkle("-C", peopled, "doctor").code == 0
 
 
 def test_bad_settings_are_a_finding_not_an_error(scanned: Path, merkle: Any) -> None:

@@ -36,7 +36,11 @@ COMMANDS = (
     ["status"], ["status", "--tree"], ["scan"], ["status", "--tree"], ["log"],
     ["diff", "@-0", "@-0"], ["sql", "SELECT * FROM nodes"], ["validate", "--content"],
     ["validate", "--content", "--format", "github"], ["validate", "--format", "junit"],
-    ["config", "--origin"], ["doctor"], ["init"], ["watch", "--once"],
+    ["config", "--origin"], ["doctor"], ["init"], ["regenerate", "--plan"], ["watch", "--once"],
+    ["get-node", "."], ["list-frames", "."], ["get-head", "."], ["explain", "."],
+    ["invalidate", "."], ["status"], ["synthesize", ".", "--type", "outline"], ["agent", "list"],
+    ["agent", "add", "alice", "--role", "writer"], ["export", "all.pack"], ["import", "all.pack"],
+    ["repair"], ["compact"],
 )  # fmt: skip
 
 

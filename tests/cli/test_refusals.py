@@ -16,8 +16,15 @@ import pytest
 
 from indexer.store.lock import OwnerLock
 
-READING = (["status"], ["validate"], ["log"], ["diff", "@-0", "@-0"], ["sql", "SELECT 1"])
-EVERY = (*READING, ["scan"], ["watch", "--once"])
+READING = (
+    ["status"], ["validate"], ["log"], ["diff", "@-0", "@-0"], ["sql", "SELECT 1"],
+    ["get-node", "src"], ["list-frames", "src"], ["get-head", "src"], ["explain", "src"],
+    ["agent", "list"],
+)  # fmt: skip
+EVERY = (
+    *READING, ["scan"], ["watch", "--once"], ["regenerate"], ["invalidate", "src"], ["compact"],
+    ["synthesize", "src", "--type", "outline"], ["agent", "add", "alice", "--role", "writer"],
+)  # fmt: skip
 
 Contents = Callable[[Path], dict[str, bytes]]
 
@@ -94,6 +101,7 @@ def test_a_damaged_database_is_kept_and_put_aside_on_request(
     assert ran.code == 4
     assert ran.json["healthy"] is False
     advice = next(check for check in ran.json["checks"] if check["name"] == "database")["advice"]
+    assert advice.startswith("`merkle repair`")
     assert "merkle doctor --quarantine" in advice
     assert contents(scanned) == before
 
@@ -102,8 +110,8 @@ def test_a_damaged_database_is_kept_and_put_aside_on_request(
     assert ran.code == 0
     moved = {path: (scanned / path).read_bytes() for path in ran.json["quarantined"]}
     assert moved == {
-        ".merkle/quarantine/1/index.duckdb": damaged,
-        ".merkle/quarantine/1/index.duckdb.wal": b"wal",
+        ".merkle/quarantine/database-1/index.duckdb": damaged,
+        ".merkle/quarantine/database-1/index.duckdb.wal": b"wal",
     }
     assert not database.exists()
     ran = process("-C", scanned, "scan", "--json")
@@ -112,8 +120,10 @@ def test_a_damaged_database_is_kept_and_put_aside_on_request(
 
     damage(database)
     assert process("-C", scanned, "doctor", "--quarantine").code == 0
-    assert (scanned / ".merkle" / "quarantine" / "2" / "index.duckdb").exists()
-    assert (scanned / ".merkle" / "quarantine" / "1" / "index.duckdb").read_bytes() == damaged
+    assert (scanned / ".merkle" / "quarantine" / "database-2" / "index.duckdb").exists()
+    assert (
+        scanned / ".merkle" / "quarantine" / "database-1" / "index.duckdb"
+    ).read_bytes() == damaged
 
 
 def test_a_readable_database_is_never_put_aside(scanned: Path, merkle: Any) -> None:

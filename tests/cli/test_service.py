@@ -4,30 +4,10 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture
-def service(scanned: Path) -> Iterator[subprocess.Popen[str]]:
-    """A service in a process of its own, answering."""
-    running = subprocess.Popen(
-        [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "watch"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    deadline = time.monotonic() + 30
-    while not (scanned / ".merkle" / "socket").exists() and time.monotonic() < deadline:
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.02)
-    yield running
-    if running.poll() is None:
-        running.kill()
-        running.communicate()
 
 
 def test_commands_go_through_the_service(
@@ -65,6 +45,18 @@ def test_doctor_asks_the_service(
     assert ran.code == 0, ran.out
     assert f"pid {service.pid}, answering" in ran.out
     assert process("-C", scanned, "doctor", "--quarantine").code == 6
+
+
+def test_repair_waits_until_the_service_is_stopped(
+    service: subprocess.Popen[str], scanned: Path, process: Any
+) -> None:
+    ran = process("-C", scanned, "repair", "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (6, "locked")
+    assert str(service.pid) in ran.json["error"]["message"]
+    assert f"kill {service.pid}" in ran.json["error"]["hint"]
+    service.terminate()
+    service.communicate(timeout=30)
+    assert process("-C", scanned, "repair", "--json").json["repaired"] is False
 
 
 def test_a_second_service_names_the_first(

@@ -12,6 +12,7 @@ import pytest
 
 from indexer import __version__
 from indexer.cli.group import COMMANDS, cli
+from indexer.cli.reference import every_command
 
 HEAVY = ("duckdb", "rich", "starlette", "uvicorn", "watchdog", "tiktoken", "indexer.engine")
 
@@ -19,11 +20,14 @@ HEAVY = ("duckdb", "rich", "starlette", "uvicorn", "watchdog", "tiktoken", "inde
 def modules_after(*arguments: str, cwd: Path) -> set[str]:
     """The modules that a command line has loaded when it ends."""
     program = (
-        "import sys, atexit\n"
-        "atexit.register(lambda: print('MODULES', *sys.modules))\n"
+        "import os, sys\n"
+        # A command leaves without the interpreter's own farewell.
+        "def leave(code): print('MODULES', *sys.modules, flush=True)\n"
+        "os._exit = leave\n"
         f"sys.argv[1:] = {list(arguments)!r}\n"
         "from indexer.cli.main import main\n"
         "main()\n"
+        "leave(0)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=60
@@ -49,6 +53,18 @@ def test_commands_off_a_terminal_never_load_rich(scanned: Path) -> None:
         assert not [each for each in loaded if each.startswith(("rich", "starlette"))]
 
 
+def test_beside_a_service_no_command_loads_the_database(service: object, scanned: Path) -> None:
+    lines = (
+        ["get-node", "src"], ["list-frames", "src"], ["get-head", "src"], ["regenerate"],
+        ["agent", "add", "alice", "--role", "writer"], ["invalidate", "src"], ["compact"],
+        ["put-frame", "src", "README.md", "--type", "note", "--agent", "alice"],
+    )  # fmt: skip
+    for line in lines:
+        loaded = modules_after(*line, cwd=scanned)
+        assert "indexer.service.client" in loaded, line
+        assert not [each for each in loaded if each.startswith(("duckdb", "rich"))], line
+
+
 def test_version_is_told_in_both_forms(process: Any) -> None:
     assert process("--version").out == f"merkle {__version__}\n"
     assert process("--version", "--json").json == {"version": __version__}
@@ -67,20 +83,21 @@ def test_help_lists_every_command_with_its_own_first_sentence(merkle: Any) -> No
         )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+EVERY = {name: command for name, command, _ in every_command()}
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_every_command_explains_itself_with_an_example(name: str, merkle: Any) -> None:
-    ran = merkle(name, "--help")
+    ran = merkle(*name.split(), "--help")
     assert ran.code == 0
     assert "Example" in ran.out
     assert f"merkle {name}" in ran.out
     assert all(option in ran.out for option in ("-C DIR", "--json", "--quiet", "--help"))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", EVERY)
 def test_every_option_is_documented(name: str) -> None:
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None
-    for option in command.params:
+    for option in EVERY[name].params:
         if isinstance(option, click.Option):
             assert option.help, f"{name} {option.opts}"
 
@@ -102,7 +119,13 @@ def test_the_nearest_workspace_is_found_from_below(scanned: Path, process: Any) 
 
 
 def test_quiet_says_nothing_when_all_is_well(scanned: Path, merkle: Any) -> None:
-    for line in (["init"], ["scan"], ["status"], ["validate"], ["watch", "--once"]):
+    for line in (
+        ["init"], ["scan"], ["status"], ["validate"], ["watch", "--once"], ["regenerate"],
+        ["agent", "add", "alice", "--role", "writer"], ["compact"], ["repair"],
+        ["put-frame", "src", str(scanned / "README.md"), "--type", "note", "--agent", "alice"],
+        ["invalidate", "src"], ["synthesize", "src", "--type", "outline"],
+        ["export", str(scanned.parent / "a.pack")], ["import", str(scanned.parent / "a.pack")],
+    ):  # fmt: skip
         ran = merkle("--quiet", "-C", scanned, *line)
         assert (ran.code, ran.out, ran.err) == (0, "", ""), line
 

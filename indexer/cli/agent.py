@@ -1,0 +1,94 @@
+"""`merkle agent`: `add` and `list`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from indexer.cli.columns import table
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
+from indexer.cli.output import print_json, print_text, show
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject
+from indexer.errors import ExitCode
+
+ROLES: Final = ("reader", "writer", "synthesis")
+
+
+@click.group("agent", cls=GlobalGroup)
+def command() -> None:
+    """Register agents, and list them: who may read, write and synthesize.
+
+    \b
+    Examples:
+      merkle agent add alice --role writer
+      merkle agent list
+    """
+
+
+def _each_plain(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    for each in value:
+        plain_text(ctx, param, each)
+    return value
+
+
+@merkle_command("add")
+@click.argument("agent_id", metavar="ID", callback=plain_text)
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    required=True,
+    help="A reader only reads, a writer also writes frames, synthesis also has folders summed up.",
+)
+@click.option(
+    "--can",
+    metavar="C",
+    multiple=True,
+    callback=_each_plain,
+    help="Allow only this of what the role can: read, write or synthesize. May be repeated.",
+)
+def add(options: Globals, agent_id: str, role: str, can: tuple[str, ...]) -> int:
+    """Register an agent, or give a known one another role.
+
+    \b
+    Example:
+      merkle agent add alice --role writer
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.agent_add(agent_id, role, can)
+    show(options, document, _text)
+    return ExitCode.FINE
+
+
+@merkle_command("list")
+def list_(options: Globals) -> int:
+    """List every registered agent with its role and what it can do.
+
+    \b
+    Example:
+      merkle agent list
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.agent_list()
+    if options.json:
+        print_json(document)
+    else:
+        print_text(_text(document) or "no agents: `merkle agent add ID --role writer` adds one")
+    return ExitCode.FINE
+
+
+def _text(document: JsonObject) -> str:
+    return table(
+        [
+            [on_screen(agent["id"]), on_screen(agent["role"]), on_screen(", ".join(agent["can"]))]
+            for agent in document["agents"]
+        ]
+    )
+
+
+command.add_command(add)
+command.add_command(list_)

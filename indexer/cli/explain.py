@@ -1,0 +1,63 @@
+"""`merkle explain`."""
+
+from __future__ import annotations
+
+import click
+
+from indexer.cli.columns import path, short, table
+from indexer.cli.frame_text import freshness
+from indexer.cli.nodes import node_name
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.output import print_json, print_text
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject
+from indexer.errors import ExitCode
+
+
+@merkle_command("explain")
+@click.argument("node", metavar="NODE", callback=node_name)
+@click.option(
+    "--type", "frame_type", metavar="T", callback=plain_text, help="The frame of this type."
+)
+def command(options: Globals, node: str, frame_type: str | None) -> int:
+    """Tell why a frame is what it is, or why it is stale.
+
+    Goes from the frame down its inputs to what moved: a file, a child, a setting. Each line has
+    the input's id before and after. Also takes a path that is gone.
+
+    \b
+    Example:
+      merkle explain src --type outline
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.explain(node, frame_type=frame_type)
+    if options.json:
+        print_json(document)
+    else:
+        print_text(_text(document))
+    return ExitCode.FINE
+
+
+def _text(document: JsonObject) -> str:
+    heading = (
+        f"{click.style(path(document['path']), bold=True)}  {on_screen(document['type'])}"
+        f" by {on_screen(document['agent'])}, {short(document['frame_id'])}: {freshness(document)}"
+    )
+    if not document["chain"]:
+        return heading
+    lines = table([_row(link) for link in document["chain"]]).split("\n")
+    return "\n".join([heading, *(f"  {line}" for line in lines)])
+
+
+def _row(link: JsonObject) -> list[str]:
+    return [
+        path(link["path"]),
+        click.style(on_screen(link["action"]), fg="cyan"),
+        on_screen(link["input"]),
+        f"{_id(link['old'])} → {_id(link['new'])}",
+    ]
+
+
+def _id(identifier: str | None) -> str:
+    return on_screen(short(identifier))

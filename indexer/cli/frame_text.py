@@ -1,0 +1,49 @@
+"""Frames on a terminal: how fresh they are and why, and bodies that cannot harm it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject
+
+_COLOURS: Final = {
+    "fresh": "green",
+    "stale": "yellow",
+    "orphaned": "magenta",
+    "unmanaged": "blue",
+    "unknown": "red",
+}
+
+
+def state(freshness: str) -> str:
+    """The word for a freshness, in its colour."""
+    return click.style(on_screen(freshness), fg=_COLOURS.get(freshness, "red"))
+
+
+def freshness(frame: JsonObject) -> str:
+    """The state of a frame with the reason for it."""
+    because = frame["because"]
+    return state(frame["freshness"]) + (f" ({on_screen(because)})" if because else "")
+
+
+def body(content: str, indent: str = "  ") -> str:
+    """A body with its lines as they are and everything else made safe.
+
+    Indented, so that no body can pass for the heading of another frame.
+    """
+    lines = content.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return "\n".join((indent + on_screen(line)).rstrip() for line in lines)
+
+
+def moment(stamp: str) -> str:
+    """A time to the second."""
+    return on_screen(stamp).replace("T", " ")[:19]
+
+
+def counts(numbers: dict[str, int]) -> str:
+    """`3 fresh, 1 stale`, leaving out the total and what there is none of."""
+    kept = [(word, number) for word, number in numbers.items() if number and word != "total"]
+    return ", ".join(f"{number:,} {state(word)}" for word, number in kept) or "none"

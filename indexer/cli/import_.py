@@ -1,0 +1,35 @@
+"""`merkle import`."""
+
+from __future__ import annotations
+
+import click
+
+from indexer.cli.columns import counted, path
+from indexer.cli.export import pack_file
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command
+from indexer.cli.output import show
+from indexer.engine.documents import JsonObject
+from indexer.errors import ExitCode
+
+
+@merkle_command("import")
+@click.argument("file", metavar="FILE", callback=pack_file)
+def command(options: Globals, file: str) -> int:
+    """Take in a file that export wrote, checking all of it first.
+
+    What is known already is left as it is, so importing twice is harmless.
+
+    \b
+    Example:
+      merkle import team.pack
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.import_(file)
+    show(options, document, _text)
+    return ExitCode.FINE
+
+
+def _text(document: JsonObject) -> str:
+    records = counted(document["records"], "record")
+    return f"{records} in {path(document['file'])}, {document['added']:,} of them new"

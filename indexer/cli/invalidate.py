@@ -1,0 +1,38 @@
+"""`merkle invalidate`."""
+
+from __future__ import annotations
+
+import click
+
+from indexer.cli.columns import counted
+from indexer.cli.nodes import node_name, on_nodes, place
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.engine.documents import JsonObject
+
+
+@merkle_command("invalidate")
+@click.argument("node", metavar="NODE", callback=node_name)
+@click.option(
+    "--type", "frame_type", metavar="T", callback=plain_text, help="Only frames of this type."
+)
+def command(options: Globals, node: str, frame_type: str | None) -> int:
+    """Make generated frames run again next time, at a node and below, whatever is remembered.
+
+    They are stale from now on; `merkle regenerate` or the service makes them again. NODE - reads
+    names from standard input, one a line.
+
+    \b
+    Example:
+      merkle invalidate src --type outline
+    """
+
+    def text(name: str, document: JsonObject) -> str:
+        if options.quiet:
+            return ""
+        return f"{place(name)}: {counted(document['invalidated'], 'frame')} to be made again"
+
+    with open_workspace(options) as workspace:
+        return on_nodes(
+            options, node, lambda name: workspace.invalidate(name, frame_type=frame_type), text
+        )

@@ -1,0 +1,83 @@
+"""`merkle regenerate`."""
+
+from __future__ import annotations
+
+import click
+
+from indexer.cli.columns import path, remarks, table
+from indexer.cli.nodes import node_name, on_nodes, place
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.core import paths
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject
+from indexer.errors import ExitCode
+
+
+@merkle_command("regenerate")
+@click.argument("node", metavar="[NODE]", default="", callback=node_name)
+@click.option(
+    "--type", "frame_type", metavar="T", callback=plain_text, help="Only frames of this type."
+)
+@click.option(
+    "--recursive", is_flag=True, help="Also everything below a folder; always so for the root."
+)
+@click.option("--plan", is_flag=True, help="Only tell what would be made, and why.")
+def command(
+    options: Globals, node: str, frame_type: str | None, recursive: bool, plan: bool
+) -> int:
+    """Make generated frames again where they are stale, in the declared scopes.
+
+    NODE is the whole workspace unless given; NODE - reads names from standard input, one a line.
+    A folder's frame is made from those below it: while one of them is stale, only --recursive
+    makes it. Exit status 1: some frames could not be made.
+
+    \b
+    Examples:
+      merkle regenerate --plan
+      git diff --name-only | merkle regenerate - --type outline
+    """
+
+    def text(name: str, document: JsonObject) -> str:
+        if plan:
+            return plan_text(name, document)
+        return regenerated_text(name, document, quiet=options.quiet)
+
+    with open_workspace(options) as workspace:
+
+        def regenerate(name: str) -> JsonObject:
+            below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT
+            return workspace.regenerate(name, frame_type=frame_type, recursive=below, plan=plan)
+
+        return on_nodes(options, node, regenerate, text, verdict)
+
+
+def verdict(document: JsonObject) -> ExitCode:
+    """Whether every frame could be made."""
+    return ExitCode.FINDINGS if document["failed"] else ExitCode.FINE
+
+
+def regenerated_text(name: str, document: JsonObject, *, quiet: bool = False) -> str:
+    """What was made at a node, and what could not be."""
+    failed = [(each["path"], each["reason"]) for each in document["failed"]]
+    lines = list(remarks("failed", failed, "red"))
+    if not quiet:
+        done = f"{document['regenerated']:,} made, {document['reused']:,} reused"
+        lines.insert(0, f"{place(name)}: " + ("nothing made" if document["unchanged"] else done))
+    return "\n".join(lines)
+
+
+def plan_text(name: str, document: JsonObject) -> str:
+    """What would be made, and because of what."""
+    rows = [
+        [
+            click.style(on_screen(step["action"]), fg="cyan"),
+            on_screen(step["type"]),
+            path(step["path"]),
+            click.style(on_screen(step["because"]), dim=True),
+        ]
+        for step in document["plan"]
+    ]
+    if not rows:
+        return f"{place(name)}: nothing to make"
+    return f"{place(name)}: {len(rows):,} to make\n{table(rows)}"

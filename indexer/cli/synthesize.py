@@ -1,0 +1,65 @@
+"""`merkle synthesize`."""
+
+from __future__ import annotations
+
+import click
+
+from indexer.cli.columns import first, path, short
+from indexer.cli.nodes import node_name, place
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.output import show
+from indexer.engine.documents import JsonObject
+from indexer.errors import ExitCode
+
+
+@merkle_command("synthesize")
+@click.argument("node", metavar="NODE", callback=node_name)
+@click.option(
+    "--type",
+    "frame_type",
+    metavar="T",
+    required=True,
+    callback=plain_text,
+    help="The frame type to make, declared in merkle.toml or built in (outline).",
+)
+@click.option(
+    "--policy",
+    metavar="P",
+    callback=plain_text,
+    help="Make folder frames by this policy instead of the declared one.",
+)
+@click.option(
+    "--agent",
+    metavar="A",
+    callback=plain_text,
+    help="On behalf of this agent, who must be able to.",
+)
+def command(
+    options: Globals, node: str, frame_type: str, policy: str | None, agent: str | None
+) -> int:
+    """Make the frames of a folder, children first, in or outside the declared scope.
+
+    What is fresh stays, and nothing is computed twice for the same inputs. Exit status 1: some
+    frames could not be made.
+
+    \b
+    Example:
+      merkle synthesize src --type outline
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.synthesize(node, frame_type=frame_type, policy=policy, agent=agent)
+    show(options, document, lambda found: _text(node, found))
+    return ExitCode.FINDINGS if _failed(document) else ExitCode.FINE
+
+
+def _failed(document: JsonObject) -> list[str]:
+    return [event["path"] for event in document["events"] if event["action"] == "failed"]
+
+
+def _text(node: str, document: JsonObject) -> str:
+    done = f"{document['generated']:,} made, {document['reused']:,} reused"
+    lines = [f"{place(node)}: {done}, frame {short(document['frame_id'])}"]
+    failed = [path(each) for each in _failed(document)]
+    lines += [f"{click.style('failed', fg='red')}  {each}" for each in first(failed)]
+    return "\n".join(lines)
