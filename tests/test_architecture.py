@@ -58,6 +58,7 @@ LATE = {
     "engine.config": {"tomllib"},  # most workspaces have no such file
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
+    "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
     "service.workspace": {"indexer.engine.engine"},  # a client of a service needs no database
     "watch.choose": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
@@ -14,6 +14,12 @@ from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
 
 Row = tuple[Any, ...]
+
+# What DuckDB says of a file that is broken, cut off, or another kind of database.
+_DAMAGE: Final = (
+    "corrupt", "checksum", "not a valid duckdb", "invalidated", "could not read enough bytes",
+    "loading external extensions is disabled",
+)  # fmt: skip
 
 
 class DatabaseError(UncheckedError):
@@ -40,8 +46,7 @@ def translated(doing: str) -> Iterator[None]:
 def _translate(error: duckdb.Error, doing: str) -> MerkleError:
     text = " ".join(str(error).split())[:400]
     damaged = isinstance(error, duckdb.FatalException | duckdb.SerializationException) or any(
-        word in text.lower()
-        for word in ("corrupt", "checksum", "not a valid duckdb", "invalidated")
+        word in text.lower() for word in _DAMAGE
     )
     if damaged:
         return DamagedError(f"{doing}: {text}", hint="run `merkle doctor` for what to do")
@@ -116,7 +121,9 @@ class Database:
             for step in MIGRATIONS[version:]:
                 connection.execute(step)
             put_meta(connection, "schema", str(len(MIGRATIONS)))
-        self.checkpoint()
+        if version:
+            # A new store has nothing that a half-replayed WAL could lose.
+            self.checkpoint()
 
 
 def append_rows(

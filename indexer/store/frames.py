@@ -119,12 +119,13 @@ class FrameStore:
         )
         return {BodyHash(sha256): content for sha256, content in rows}
 
-    def all_bodies(self) -> list[tuple[BodyHash, str | None]]:
-        """Every body with its content, None where it was compacted away."""
-        return [
-            (BodyHash(sha256), content)
-            for sha256, content in self._database.rows("SELECT sha256, content FROM bodies")
-        ]
+    def wrong_bodies(self) -> list[BodyHash]:
+        """The bodies whose content is not what their hash says."""
+        rows = self._database.rows(
+            "SELECT sha256 FROM bodies"
+            " WHERE content IS NOT NULL AND sha256 <> unhex(sha256(content)) ORDER BY sha256"
+        )
+        return [BodyHash(row[0]) for row in rows]
 
     def body_rows(self) -> set[BodyHash]:
         """The hashes of all bodies, compacted ones included."""
@@ -138,16 +139,13 @@ class FrameStore:
         )
         return _stored(rows[0]) if rows else None
 
-    def known_frames(self, wanted: Iterable[FrameId]) -> set[FrameId]:
-        """Which of these frames are stored already."""
-        hashes = list(wanted)
-        if not hashes:
-            return set()
-        rows = self._database.rows(
-            "SELECT DISTINCT frame_id FROM frame_log WHERE frame_id IN (SELECT unnest(?::BLOB[]))",
-            [hashes],
-        )
-        return {FrameId(row[0]) for row in rows}
+    def frame_ids(self) -> set[FrameId]:
+        """The ids of all stored frames."""
+        return {FrameId(row[0]) for row in self._database.rows("SELECT frame_id FROM frame_log")}
+
+    def input_hashes(self) -> set[bytes]:
+        """The hashes of all stored lists of inputs."""
+        return {row[0] for row in self._database.rows("SELECT hash FROM input_lists")}
 
     def history(self, path: str, frame_type: str | None = None) -> list[StoredFrame]:
         """All frames of a path, newest first."""
@@ -155,7 +153,7 @@ class FrameStore:
         parameters = [path] if frame_type is None else [path, frame_type]
         rows = self._database.rows(
             f"SELECT {_FRAME_COLUMNS} FROM frame_log WHERE path = ?{clause}"
-            " ORDER BY seq DESC, frame_id",
+            " ORDER BY seq DESC, rowid DESC",
             parameters,
         )
         return [_stored(row) for row in rows]
@@ -174,17 +172,17 @@ class FrameStore:
 
     def all_frames(self) -> list[StoredFrame]:
         """Every frame, oldest first."""
-        rows = self._database.rows(f"SELECT {_FRAME_COLUMNS} FROM frame_log ORDER BY seq, frame_id")
+        rows = self._database.rows(f"SELECT {_FRAME_COLUMNS} FROM frame_log ORDER BY seq, rowid")
         return [_stored(row) for row in rows]
 
-    def head_history(self, path: str, frame_type: str) -> list[tuple[int, FrameId, Action]]:
-        """How the heads of a path and type moved, newest first."""
+    def head_before(self, key: HeadKey, head: FrameId) -> StoredFrame | None:
+        """The frame that a slot pointed to before it came to point to its present one."""
         rows = self._database.rows(
-            "SELECT seq, frame_id, action FROM head_log WHERE path = ? AND type = ?"
-            " ORDER BY seq DESC",
-            [path, frame_type],
+            "SELECT frame_id FROM head_log WHERE path = ? AND type = ? AND agent = ?"
+            " AND frame_id <> ? ORDER BY seq DESC LIMIT 1",
+            [*key, head],
         )
-        return [(seq, FrameId(frame), Action(action)) for seq, frame, action in rows]
+        return self.frame(FrameId(rows[0][0])) if rows else None
 
     def inputs(self, wanted: bytes) -> Any:
         """A stored list of inputs, put together from its base where it has one."""
@@ -203,15 +201,18 @@ class FrameStore:
             whole = apply_difference(whole, difference)
         return whole
 
-    def known_inputs(self, wanted: Sequence[bytes]) -> set[bytes]:
-        """Which of these lists are stored already."""
-        if not wanted:
-            return set()
+    def note_inputs(self, wanted: Iterable[FrameId]) -> dict[FrameId, dict[str, Any]]:
+        """What some notes are bound to; their lists are always stored whole."""
+        hashes = list(dict.fromkeys(wanted))
+        if not hashes:
+            return {}
         rows = self._database.rows(
-            "SELECT DISTINCT hash FROM input_lists WHERE hash IN (SELECT unnest(?::BLOB[]))",
-            [list(wanted)],
+            "SELECT DISTINCT f.frame_id, i.list FROM frame_log f JOIN input_lists i"
+            " ON f.inputs = i.hash"
+            " WHERE f.frame_id IN (SELECT unnest(?::BLOB[])) AND i.base IS NULL",
+            [hashes],
         )
-        return {row[0] for row in rows}
+        return {FrameId(frame_id): json.loads(text) for frame_id, text in rows}
 
     def agents(self) -> dict[str, Agent]:
         """Registered agents by id."""
@@ -259,11 +260,6 @@ class FrameStore:
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
 
-    def set_journal_number(self, number: int) -> None:
-        """Note that the journal has been applied up to a record that needed no frames."""
-        with self._database.transaction() as connection:
-            put_meta(connection, "journal", str(number))
-
     def drop_bodies(self, unwanted: Sequence[BodyHash]) -> int:
         """Forget the contents of some bodies; their rows stay."""
         with self._database.transaction() as connection:
@@ -271,9 +267,11 @@ class FrameStore:
                 "UPDATE bodies SET content = NULL WHERE sha256 IN (SELECT unnest(?::BLOB[]))",
                 [list(unwanted)],
             )
-            # Without its content a memo entry would promise what it cannot give.
+            # Without its content a memo entry would promise what it cannot give. Its generation
+            # stays, or an older one would count again.
             connection.execute(
-                "DELETE FROM memo WHERE content IN (SELECT unnest(?::BLOB[]))", [list(unwanted)]
+                "UPDATE memo SET content = NULL WHERE content IN (SELECT unnest(?::BLOB[]))",
+                [list(unwanted)],
             )
         return len(unwanted)
 

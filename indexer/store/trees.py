@@ -294,7 +294,7 @@ def _replace_remarks(connection: duckdb.DuckDBPyConnection, remarks: Remarks) ->
 def _side(kind: int | None, content_id: bytes | None, size: int | None) -> Entry | None:
     if not kind or content_id is None:
         return None
-    return Entry(Kind(kind), ContentId(content_id), size or 0)
+    return Entry(_kind(kind), ContentId(content_id), size or 0)
 
 
 def _vouched(listings: Mapping[str, Listing], id_size: int) -> dict[tuple[str, bytes], bytes]:
@@ -337,9 +337,18 @@ def _tree_from_rows(
             parent, name = paths.split(path)
             stat = vouched.get((path, content_id)) or filestat.unvouched(size)
             children.setdefault(parent, {})[name] = Entry(
-                Kind(code), ContentId(content_id), size, stat
+                _kind(code), ContentId(content_id), size, stat
             )
     return _build(algorithm, children)
+
+
+def _kind(code: int) -> Kind:
+    try:
+        return Kind(code)
+    except ValueError:
+        raise CorruptError(
+            f"the index lists a node of kind {code}", hint="run `merkle doctor` for what to do"
+        ) from None
 
 
 def _build(algorithm: WorkspaceHash, children: dict[str, dict[str, Entry]]) -> Tree:

@@ -52,7 +52,9 @@ def flat(tree: Tree) -> dict[str, tuple[Kind, bytes]]:
 
 
 @given(NESTED, NESTED)
-def test_changes_are_exactly_the_paths_that_differ(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_changes_are_exactly_the_paths_that_differ(
+    old: dict[str, Any], new: dict[str, Any]
+) -> None:
     before, after = flat(tree_of(old)), flat(tree_of(new))
     found = tree_changes(tree_of(old), tree_of(new))
     told = {

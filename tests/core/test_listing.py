@@ -50,6 +50,14 @@ def test_a_listing_reads_back_as_it_was(name: str, contents: dict[str, Any]) -> 
     ]
 
 
+@pytest.mark.parametrize("length", [1, 255, 256, 765, 1024])
+def test_names_as_long_as_any_file_system_has_them(length: int) -> None:
+    algorithm = HASHES["xxh3_128"]
+    folder = Folder.of(algorithm, {"n" * length: leaf(algorithm, b"1")})
+    read = list(listing.decode(listing.encode(folder), algorithm.size))
+    assert [each.name for each in read] == ["n" * length]
+
+
 def two_entries() -> Listing:
     algorithm = HASHES["xxh3_128"]
     entries = {"file": leaf(algorithm, b"1"), "folder": Folder.of(algorithm, {}).as_entry()}

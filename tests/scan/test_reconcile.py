@@ -259,6 +259,14 @@ def test_a_file_that_becomes_a_folder_a_rule_leaves_out(index: Index) -> None:
     assert index.tree.get("README") is None
 
 
+def test_a_rule_for_folders_does_not_mean_the_file_that_is_there_now(index: Index) -> None:
+    (index.root / ".gitignore").write_bytes(b"/README/\n")
+    index.look(".gitignore")
+    index.look(("README", True))
+    index.assert_true()
+    assert index.tree.get("README") is not None
+
+
 # -- what goes wrong
 
 

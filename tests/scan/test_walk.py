@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -271,7 +273,7 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def start(self: HashPool, *args: Any, **options: Any) -> None:
         real(self, *args, **options)
-        self._executor = hashpool.ThreadPoolExecutor(3)
+        self._executor = ThreadPoolExecutor(3)
         used.append(1)
 
     monkeypatch.setattr(HashPool, "__init__", start)
@@ -331,24 +333,27 @@ def test_few_queued_files_keep_few_folders_open(
     assert descriptors() == before
 
 
-def test_threads_start_when_the_disk_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = HashPool(XXH3)
-    clock = iter([100.0, 100.0])
-    monkeypatch.setattr(hashpool.time, "perf_counter", lambda: next(clock) + 10)
-    monkeypatch.setattr(hashpool.time, "thread_time", lambda: pool._cpu)
-    with pool:
-        pool._wall = 100.0
-        pool._measure()
-        assert pool._executor is not None
+@pytest.mark.parametrize(("blocks", "threads"), [(1000, True), (0, False)])
+def test_threads_are_for_files_that_come_from_the_disk(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, threads: bool
+) -> None:
+    wide(workspace)
+    inline, _ = scan(workspace)
+    pools: list[HashPool] = []
+    real = HashPool.__init__
 
+    def note(self: HashPool, *args: Any, **options: Any) -> None:
+        real(self, *args, **options)
+        pools.append(self)
 
-def test_threads_do_not_start_for_cached_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = HashPool(XXH3)
-    monkeypatch.setattr(hashpool.time, "perf_counter", lambda: pool._wall + 10)
-    monkeypatch.setattr(hashpool.time, "thread_time", lambda: pool._cpu + 9)
-    with pool:
-        pool._measure()
-        assert pool._executor is None
+    monkeypatch.setattr(HashPool, "__init__", note)
+    monkeypatch.setattr(hashpool, "CHUNK", 4)
+    read = itertools.count(0, blocks)
+    monkeypatch.setattr(hashpool, "_blocks_read", lambda: next(read))
+    tree, observed = scan(workspace)
+    assert [pool._executor is not None for pool in pools] == [threads]
+    assert shape(tree) == shape(inline)
+    assert observed.hashed == 67
 
 
 # -- what cannot be read

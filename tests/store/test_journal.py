@@ -66,6 +66,13 @@ def contents(folder: Path) -> tuple[Numbered, str | None]:
         journal.close()
 
 
+def overwrite(path: Path, data: bytes) -> None:
+    """Change a file in place; some file systems flush one that was emptied first."""
+    with open(path, "r+b") as file:
+        file.write(data)
+        file.truncate()
+
+
 def noticed(folder: Path) -> bool:
     try:
         contents(folder)
@@ -187,7 +194,7 @@ def test_every_flipped_byte_is_noticed_and_costs_one_record_at_most(
         tail = data.rindex(b"\n", 0, -1) + 1
         for offset, byte in enumerate(data):
             for other in {byte ^ 1, byte ^ 0x20, 10, ord("1")} - {byte}:
-                path.write_bytes(data[:offset] + bytes([other]) + data[offset + 1 :])
+                overwrite(path, data[:offset] + bytes([other]) + data[offset + 1 :])
                 hurt = data.count(b"\n", 0, offset)
                 assert check(folder), (path, offset, other)
                 saved = salvage(folder)
@@ -198,7 +205,7 @@ def test_every_flipped_byte_is_noticed_and_costs_one_record_at_most(
                     assert path == last
                     assert offset >= tail
                     assert contents(folder) == (NUMBERED[:-1], None)
-                path.write_bytes(data)
+                overwrite(path, data)
     assert contents(folder) == (NUMBERED, None)
 
 
@@ -466,6 +473,20 @@ def test_a_failed_sync_is_taken_back(folder: Path, monkeypatch: pytest.MonkeyPat
         journal.append(RECORDS)
     monkeypatch.undo()
     assert journal.last == 0
+    journal.append(RECORDS)
+    assert list(journal.records()) == NUMBERED
+    journal.close()
+
+
+def test_an_interrupted_append_is_taken_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    journal = Journal.open(folder)
+    monkeypatch.setattr(os, "fdatasync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        journal.append(RECORDS[:1])
+    monkeypatch.undo()
     journal.append(RECORDS)
     assert list(journal.records()) == NUMBERED
     journal.close()

@@ -1,0 +1,13 @@
+"""Stores are made by the hundred here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def tmp_path(fast_path: Path) -> Path:
+    """Every store here is made where a sync costs nothing."""
+    return fast_path

@@ -1,0 +1,187 @@
+"""The DuckDB file: its schema, its transactions, and its errors in our words."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from indexer.engine.engine import Engine
+from indexer.errors import CorruptError, UncheckedError
+from indexer.store import database as module
+from indexer.store.database import DamagedError, Database, DatabaseError, put_meta
+from indexer.store.layout import NewerFormatError
+from indexer.store.migrations import MIGRATIONS
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path / "index.duckdb")
+    yield opened
+    opened.close()
+
+
+def digest(path: Path) -> dict[str, str]:
+    return {
+        each.name: hashlib.sha256(each.read_bytes()).hexdigest()
+        for each in sorted(path.rglob("*"))
+        if each.is_file()
+    }
+
+
+def test_the_schema_is_recorded(database: Database) -> None:
+    assert database.rows("SELECT value FROM meta WHERE key = 'schema'") == [(str(len(MIGRATIONS)),)]
+
+
+def test_opening_again_migrates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Database(tmp_path / "index.duckdb").close()
+    monkeypatch.setattr(Database, "transaction", lambda self: pytest.fail("nothing to do"))
+    Database(tmp_path / "index.duckdb").close()
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
+def test_an_older_store_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MIGRATIONS", MIGRATIONS[:version])
+        Database(tmp_path / "index.duckdb").close()
+    opened = Database(tmp_path / "index.duckdb")
+    tables = opened.rows("SELECT table_name FROM duckdb_tables() ORDER BY 1")
+    assert opened.rows("SELECT value FROM meta WHERE key = 'schema'") == [(str(len(MIGRATIONS)),)]
+    opened.close()
+    whole = Database(tmp_path / "whole.duckdb")
+    assert whole.rows("SELECT table_name FROM duckdb_tables() ORDER BY 1") == tables
+    whole.close()
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "index.duckdb"
+    Database(path).close()
+    broken = (*MIGRATIONS, "CREATE TABLE half (x INTEGER)", "CREATE TABLE half (x INTEGER)")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "MIGRATIONS", broken)
+        with pytest.raises(DatabaseError):
+            Database(path)
+    opened = Database(path)
+    assert opened.rows("SELECT value FROM meta WHERE key = 'schema'") == [(str(len(MIGRATIONS)),)]
+    assert opened.rows("SELECT * FROM duckdb_tables() WHERE table_name = 'half'") == []
+    opened.close()
+
+
+def test_a_newer_schema_is_refused_and_left_untouched(workspace: Path) -> None:
+    (workspace / "f").write_bytes(b"1")
+    with Engine.create(workspace) as engine:
+        engine.scan()
+        with engine.database.transaction() as connection:
+            put_meta(connection, "schema", str(len(MIGRATIONS) + 1))
+    before = digest(workspace / ".merkle")
+    with pytest.raises(NewerFormatError) as caught:
+        Engine(workspace)
+    assert "upgrade" in caught.value.hint
+    assert digest(workspace / ".merkle") == before
+    assert caught.value.exit_code == 3
+
+
+def test_a_newer_format_is_refused_before_the_database_is_opened(workspace: Path) -> None:
+    with Engine.create(workspace) as engine:
+        engine.scan()
+    (workspace / ".merkle" / "format.json").write_text('{"format": 99, "hash": "blake9"}\n')
+    before = digest(workspace / ".merkle")
+    with pytest.raises(NewerFormatError):
+        Engine(workspace)
+    assert digest(workspace / ".merkle") == before
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": "x", "hash": "y"}',
+                                  '{"format": null, "hash": "sha256"}', "\x00\x00"])  # fmt: skip
+def test_a_damaged_format_file_is_told(workspace: Path, text: str) -> None:
+    Engine.create(workspace).close()
+    (workspace / ".merkle" / "format.json").write_text(text)
+    with pytest.raises(CorruptError, match="damaged"):
+        Engine(workspace)
+
+
+# -- transactions
+
+
+def test_a_transaction_is_stored_whole(database: Database) -> None:
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO remarks VALUES ('a', 'b', 'c')")
+        connection.execute("INSERT INTO remarks VALUES ('d', 'e', 'f')")
+    assert len(database.rows("SELECT * FROM remarks")) == 2
+
+
+@pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt, duckdb.IOException])
+def test_a_transaction_that_fails_leaves_nothing(
+    tmp_path: Path, problem: type[BaseException]
+) -> None:
+    opened = Database(tmp_path / "index.duckdb")
+    wanted = DatabaseError if problem is duckdb.IOException else problem
+
+    def fail() -> None:
+        with opened.transaction() as connection:
+            connection.execute("INSERT INTO remarks VALUES ('a', 'b', 'c')")
+            raise problem("in the middle")
+
+    with pytest.raises(wanted):
+        fail()
+    assert opened.rows("SELECT * FROM remarks") == []
+    with opened.transaction() as connection:
+        connection.execute("INSERT INTO remarks VALUES ('x', 'y', 'z')")
+    opened.close()
+    opened = Database(tmp_path / "index.duckdb")
+    assert opened.rows("SELECT path FROM remarks") == [("x",)]
+    opened.close()
+
+
+def test_a_reader_sees_only_what_was_committed(database: Database) -> None:
+    with database.transaction() as connection:
+        connection.execute("INSERT INTO remarks VALUES ('a', 'b', 'c')")
+        assert database.rows("SELECT * FROM remarks") == []
+    assert len(database.rows("SELECT * FROM remarks")) == 1
+
+
+# -- errors in our words
+
+
+def test_a_refused_statement_is_a_database_error(database: Database) -> None:
+    with pytest.raises(DatabaseError) as caught:
+        database.rows("SELECT * FROM no_such_table")
+    assert isinstance(caught.value, UncheckedError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        duckdb.FatalException("FATAL Error: anything"),
+        duckdb.SerializationException("Serialization Error: expected 1"),
+        duckdb.IOException("IO Error: Corrupt database file: computed checksum"),
+        duckdb.IOException("the file is not a valid DuckDB database file"),
+    ],
+)
+def test_damage_is_told_as_damage(error: duckdb.Error) -> None:
+    with pytest.raises(DamagedError) as caught, module.translated("reading"):
+        raise error
+    assert caught.value.exit_code == 4
+    assert "doctor" in caught.value.hint
+
+
+def test_no_query_can_reach_outside(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    for statement in (
+        f"SELECT * FROM read_csv('{tmp_path}/secret.csv')",
+        f"ATTACH '{tmp_path}/other.duckdb' AS other",
+        f"COPY remarks TO '{tmp_path}/out.csv'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+    ):
+        with pytest.raises(DatabaseError):
+            database.rows(statement)
+    names = {path.name for path in tmp_path.iterdir()} - {"index.duckdb.wal"}
+    assert names == {"index.duckdb", "secret.csv"}
