@@ -31,6 +31,17 @@ class AgentError(UsageError):
 
 def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
     """Register an agent, or give a known one another role."""
+    able = check_agent(agent_id, role, can)
+    known = engine.frames.agents().get(agent_id)
+    if known != Agent(agent_id, role, able):
+        engine.journal_and_apply(
+            [{"kind": "agent", "id": agent_id, "role": role, "can": list(able)}]
+        )
+    return list_agents(engine)
+
+
+def check_agent(agent_id: str, role: str, can: Sequence[str]) -> tuple[str, ...]:
+    """What an agent of that id and role is able to do; raises when there can be none."""
     if not _ID.fullmatch(agent_id) or agent_id.startswith(GENERATED_AGENT_PREFIX):
         raise AgentError(
             f"{agent_id!r} cannot be an agent's id",
@@ -44,13 +55,7 @@ def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ())
             raise AgentError(
                 f"a {role} cannot {capability}", hint=f"a {role} can: {', '.join(allowed)}"
             )
-    able = tuple(sorted(set(can))) or allowed
-    known = engine.frames.agents().get(agent_id)
-    if known != Agent(agent_id, role, able):
-        engine.journal_and_apply(
-            [{"kind": "agent", "id": agent_id, "role": role, "can": list(able)}]
-        )
-    return list_agents(engine)
+    return tuple(sorted(set(can))) or allowed
 
 
 def list_agents(engine: Engine) -> JsonObject:

@@ -62,6 +62,7 @@ class StatusDocument(TypedDict):
     frames: dict[str, int]
     types: JsonObject
     agents: list[JsonObject]
+    not_fresh: list[JsonObject]
     largest: list[str]
     service: JsonObject
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from indexer.core import listing
+from indexer.core import listing, paths
 from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
 from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
@@ -25,10 +25,12 @@ from indexer.engine.documents import (
     StatusDocument,
     ValidateDocument,
 )
+from indexer.engine.frame_methods import FrameMethods
 from indexer.engine.late import LateModule
 from indexer.engine.root import check_root
-from indexer.engine.scanning import Looked, look, look_again, scan_document
+from indexer.engine.scanning import Looked, all_of, look, look_again, scan_document
 from indexer.errors import MerkleError
+from indexer.scan.reconcile import Reconciled
 from indexer.scan.scopes import Scopes
 from indexer.scan.walk import Remark
 from indexer.store.database import Database
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from indexer.engine import operations
     from indexer.engine.events import Event
     from indexer.engine.framing import Framing
+    from indexer.engine.reading import States
     from indexer.engine.shelf import Shelf
     from indexer.engine.types import FrameType
     from indexer.store.frames import FrameStore
@@ -52,7 +55,7 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
-class Engine:
+class Engine(FrameMethods):
     """One workspace, owned by this process while it is open."""
 
     def __init__(
@@ -79,8 +82,11 @@ class Engine:
             raise
         self.trees = TreeStore(self.database, self.algorithm)
         self._framing: Framing | None = None
+        self._carried: list[Event] = []
+        """Notes that followed a rename which is being stored."""
         self._tree: Tree | None = None
         self._loaded: dict[str, Listing] | None = None
+        self._remarks: Remarks | None = None
         self._listed: Tree | None = None
         """The tree whose listings are in the store; None when that is not known in memory."""
         self.subscribers: list[Callable[[Root, list[Change]], None]] = []
@@ -107,22 +113,24 @@ class Engine:
 
     def close(self) -> None:
         """Close the database, then let go of the lock."""
+        ours = False
         try:
-            if self._tree is not None and self._listed is not self._tree:
-                with contextlib.suppress(MerkleError):
-                    # Only a cache, and no reason to write where another workspace is now.
-                    self.check_root()
+            with contextlib.suppress(MerkleError):
+                # No reason to write where another workspace may be now.
+                self.check_root()
+                ours = True
+                if self._tree is not None and self._listed is not self._tree:
                     self.flush_listings()
         finally:
             if self._framing is not None:
                 self._framing.close()
-            self.database.close()
+            self.database.close(fold=ours)
             self._lock.release()
 
     def reopen(self) -> None:
         """Open the database again after it failed, and forget what was in memory."""
         self.database.close()
-        self._tree = self._loaded = self._listed = None
+        self._tree = self._loaded = self._listed = self._remarks = None
         self.database = Database(self.layout.database)
         self.trees = TreeStore(self.database, self.algorithm)
         if self._framing is not None:
@@ -196,13 +204,17 @@ class Engine:
         Each comes with whether everything below it has to be looked at too. Returns the root,
         what changed, and the paths that were still being written and need another look.
         """
-        again = look_again(self, dirty, on_folder=on_folder)
+        again = look_again(self, list(dirty), on_folder=on_folder)
         head = self.trees.head()
         assert head is not None
         changes = tree_changes(self.tree, again.tree)
+        remarks = self._remarks_after(again)
         if changes:
-            head = self._store(again.tree, changes, "watch", None, None)
+            head = self._store(again.tree, changes, "watch", remarks, None)
+        elif remarks is not None:
+            self.trees.put_remarks(remarks)
         self._tree = again.tree
+        self._remarks = remarks or self._remarks
         self._after_changes(head, changes)
         return head, changes, again.unsettled
 
@@ -251,8 +263,13 @@ class Engine:
     def framing(self) -> Framing:
         """Everything about frames, opened on first use: a scan needs none of it."""
         if self._framing is None:
+            # In place before it opens: bringing the database up to the journal goes through it.
             self._framing = operations.Framing(self)
-            self._framing.open()
+            try:
+                self._framing.open()
+            except BaseException:
+                self._framing = None
+                raise
         return self._framing
 
     @property
@@ -293,9 +310,7 @@ class Engine:
         """Tokens of a text."""
         return self.framing.count_tokens(text)
 
-    def frame_states(
-        self, present: Tree | None
-    ) -> tuple[dict[str, int], JsonObject, list[JsonObject]]:
+    def frame_states(self, present: Tree | None) -> States:
         """Heads by freshness in a tree that is what is on disk, per type, and agents' coverage."""
         return self.framing.states(present)
 
@@ -312,116 +327,18 @@ class Engine:
     def bring_up_to_date(self, path: str) -> None:
         """Record what is on disk at a path, before something is bound to it."""
         if not self.served and self.trees.head() is not None:
-            self.reconcile([(path, False)])
+            self.reconcile(all_of(self.root, path))
 
     def tree_as_on_disk(self, path: str) -> Tree:
         """The tree with a path and everything below it as they are on disk now; stores nothing."""
         self.refresh_types()
         if self.served or self.trees.head() is None:
             return self.tree
-        return look_again(self, [(path, True)]).tree
+        return look_again(self, all_of(self.root, path)).tree
 
     def journal_and_apply(self, records: Sequence[JsonObject]) -> None:
         """Make records durable, then store what they say."""
         operations.journal_and_apply(self, records)
-
-    def put_frame(
-        self,
-        node: str,
-        content: str,
-        *,
-        frame_type: str,
-        agent: str,
-        seen: str | None = None,
-        on: str | None = None,
-        meta: Mapping[str, str] | None = None,
-        allow_secrets: bool = False,
-    ) -> JsonObject:
-        """Append a note, bound to what its author read."""
-        return operations.put_frame(
-            self, node, content, frame_type=frame_type, agent=agent, seen=seen, on=on, meta=meta,
-            allow_secrets=allow_secrets,
-        )  # fmt: skip
-
-    def get_node(
-        self,
-        node: str,
-        *,
-        view: str = "recency",
-        max_frames: int = 20,
-        frame_type: str | None = None,
-        agent: str | None = None,
-    ) -> JsonObject:
-        """A node with the frames a view selects."""
-        return operations.get_node(
-            self, node, view=view, max_frames=max_frames, frame_type=frame_type, agent=agent
-        )
-
-    def list_frames(self, node: str, *, frame_type: str | None = None) -> JsonObject:
-        """The full history of a node, newest first."""
-        return operations.list_frames(self, node, frame_type=frame_type)
-
-    def get_head(
-        self, node: str, *, frame_type: str | None = None, agent: str | None = None
-    ) -> JsonObject:
-        """The heads of a node."""
-        return operations.get_head(self, node, frame_type=frame_type, agent=agent)
-
-    def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
-        """Why a frame is what it is, or why it is stale."""
-        return operations.explain(self, node, frame_type=frame_type)
-
-    def regenerate(
-        self,
-        node: str = "",
-        *,
-        frame_type: str | None = None,
-        recursive: bool = True,
-        plan: bool = False,
-        progress: Callable[[int], None] | None = None,
-    ) -> JsonObject:
-        """Make again what is stale at a node, or only tell what that would be."""
-        return operations.regenerate(
-            self, node, frame_type=frame_type, recursive=recursive, plan=plan, progress=progress
-        )
-
-    def synthesize(
-        self,
-        node: str,
-        *,
-        frame_type: str,
-        policy: str | None = None,
-        agent: str | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> JsonObject:
-        """Frames of a type for a folder, children first."""
-        return operations.synthesize(
-            self, node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
-        )
-
-    def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
-        """Make generated frames run again next time, past the memo."""
-        return operations.invalidate(self, node, frame_type=frame_type)
-
-    def add_agent(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
-        """Register an agent."""
-        return operations.add_agent(self, agent_id, role, can)
-
-    def list_agents(self) -> JsonObject:
-        """Every registered agent."""
-        return operations.list_agents(self)
-
-    def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
-        """Write what was written and computed to a file."""
-        return operations.export_pack(self, file, nodes)
-
-    def import_pack(self, file: Path) -> JsonObject:
-        """Take in a pack."""
-        return operations.import_pack(self, file)
-
-    def compact(self, keep_seconds: float) -> JsonObject:
-        """Forget the bodies of old deterministic frames."""
-        return operations.compact(self, keep_seconds)
 
     def publish_frames(self, events: list[Event]) -> None:
         """Tell subscribers which frames moved."""
@@ -437,10 +354,8 @@ class Engine:
         if looked.tree is None:
             assert head is not None
             if remarks != self.trees.remarks():
-                # This declares the stat cache current, so it has to be.
-                if self._listed is not self._tree:
-                    self.flush_listings()
-                self.trees.refresh(Listings(), head.seq, remarks)
+                self.trees.put_remarks(remarks)
+            self._remarks = remarks
             return head, []
         if head is None:
             changes = first_changes(looked.tree)
@@ -452,7 +367,19 @@ class Engine:
         else:
             self.trees.refresh(listings, head.seq, remarks)
         self._tree = self._listed = looked.tree
+        self._remarks = remarks
         return head, changes
+
+    def _remarks_after(self, again: Reconciled) -> Remarks | None:
+        """The remarks after a look at some paths; None when they stay as they are."""
+        if self._remarks is None:
+            self._remarks = self.trees.remarks()
+        old = self._remarks
+        new = Remarks(
+            _merged(old.skipped, again.looked, again.skipped),
+            _merged(old.unreadable, again.looked, again.unreadable),
+        )
+        return None if new == old else new
 
     def _store(
         self,
@@ -464,14 +391,17 @@ class Engine:
     ) -> Root:
         counts = count(changes)
         at_ns = self.clock.now_ns()
+        if counts.renamed:
+            # First: when this fails or is cut off, the next look finds the same renames again.
+            self._carried = operations.carry(self, tree, find_renames(changes))
         return self.trees.record(Batch(tree, changes, cause, at_ns, *counts, remarks, listings))
 
     def _after_changes(self, root: Root, changes: list[Change]) -> None:
-        """Carry notes along renames, then tell subscribers what changed."""
+        """Tell subscribers which notes were carried along and what changed."""
         if not changes:
             return
-        if root.renamed:
-            operations.carry(self, find_renames(changes))
+        carried, self._carried = self._carried, []
+        self.publish_frames(carried)
         for subscriber in self.subscribers:
             subscriber(root, changes)
 
@@ -482,6 +412,21 @@ class Engine:
 
 def _pairs(remarks: list[Remark]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((remark.path, remark.reason) for remark in remarks))
+
+
+def _merged(
+    old: tuple[tuple[str, str], ...], looked: Sequence[str], found: Sequence[Remark]
+) -> tuple[tuple[str, str], ...]:
+    """Old remarks, except about what was looked at again, and the new ones."""
+    if not old and not found:
+        return ()
+    kept = {
+        path: reason
+        for path, reason in old
+        if not any(paths.is_within(path, again) for again in looked)
+    }
+    kept.update(found)
+    return tuple(sorted(kept.items()))
 
 
 @contextlib.contextmanager

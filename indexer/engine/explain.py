@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from indexer.core import paths
-from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness, Head
-from indexer.core.kinds import Kind
-from indexer.core.tree import Tree
+from indexer.core.frames import GENERATED_AGENT_PREFIX, Freshness, Head
+from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.freshness import bound_document, judge
+from indexer.engine.freshness import bound_document, expected_basis, judge, stale_child
 from indexer.engine.inputs import FINGERPRINT
 from indexer.engine.reading import path_of
 from indexer.engine.shelf import Slot
+from indexer.engine.types import FrameType
 from indexer.errors import UsageError
-from indexer.store.frames import StoredFrame
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
@@ -36,16 +35,26 @@ def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> Json
             + (f" of type {frame_type}" if frame_type else ""),
             hint="`merkle regenerate` makes declared ones; `merkle put-frame` writes your own",
         )
-    # Prefer what a generator keeps: its chain is the one people ask about.
-    slot = min(slots, key=lambda s: (not s[1].startswith(GENERATED_AGENT_PREFIX), s))
-    head = slots[slot]
     tree = engine.tree_as_on_disk(path)
-    judged = judge(engine, tree, path, *slot, head)
+    labels = {slot: judge(engine, tree, path, *slot, head) for slot, head in slots.items()}
+    # Prefer what a generator keeps: its chain is the one people ask about.
+    slot = min(
+        slots,
+        key=lambda one: (
+            labels[one].freshness is Freshness.UNMANAGED,
+            not one[1].startswith(GENERATED_AGENT_PREFIX),
+            one,
+        ),
+    )
+    head, judged = slots[slot], labels[slot]
     chain: list[JsonObject] = []
     if judged.freshness is Freshness.FRESH:
         _made_of(engine, path, slot, head, chain)
-    else:
+    elif judged.freshness is Freshness.STALE:
         _stale_by(engine, tree, path, slot, head, judged.because, chain)
+    else:
+        old = head.frame_id.hex()
+        chain.append(_link(path, judged.freshness.value, judged.because, old, None))
     return {
         "path": path,
         "type": slot[0],
@@ -61,23 +70,13 @@ def _link(path: str, action: str, source: str, old: str | None, new: str | None)
     return {"path": path, "action": action, "input": source, "old": old, "new": new}
 
 
-def _previous(engine: Engine, path: str, slot: Slot, head: Head) -> StoredFrame | None:
-    """The frame this slot pointed to before its present one."""
-    for _, frame_id, _ in engine.frames.head_history(path, slot[0]):
-        if frame_id != head.frame_id:
-            stored = engine.frames.frame(FrameId(frame_id))
-            if stored is not None and stored.frame.agent == slot[1]:
-                return stored
-    return None
-
-
 def _made_of(engine: Engine, path: str, slot: Slot, head: Head, chain: list[JsonObject]) -> None:
     """How a head came about: what moved since the one before, down to the file."""
     pending = [(path, slot, head)]
     while pending and len(chain) < _MAX_DEPTH:
         path, slot, head = pending.pop(0)
         now = engine.frames.frame(head.frame_id)
-        before = _previous(engine, path, slot, head)
+        before = engine.frames.head_before((path, *slot), head.frame_id)
         action = head.action.value
         if now is None:
             return
@@ -142,36 +141,43 @@ def _stale_by(
     declared = engine.types.get(frame_type)
     entry = tree.get(path)
     while declared is not None and entry is not None and len(chain) < _MAX_DEPTH:
-        if head.config != declared.rules.config:
+        config = declared.rules.config_for(entry)
+        if head.config != config:
             old = head.config.hex() if head.config else None
-            chain.append(_link(path, "stale", "configuration", old, declared.rules.config.hex()))
+            chain.append(_link(path, "stale", "configuration", old, config.hex()))
             return
-        if entry.kind is not Kind.DIRECTORY:
-            stored = engine.frames.frame(head.frame_id)
-            old = stored.frame.node_id.hex() if stored else None
-            chain.append(_link(path, "stale", "content", old, tree.node_id(path, entry).hex()))
-            return
-        assert entry.folder is not None
-        step = None
-        for name, child in entry.folder.entries.items():
-            where = paths.join(path, name)
-            if not declared.rules.wants(child):
-                continue
-            below = engine.shelf.head(where, frame_type, declared.rules.agent_for(child))
-            if below is None:
-                new = tree.node_id(where, child).hex()
-                chain.append(_link(path, "stale", where, None, new))
-                return
-            if not declared.rules.is_current(below, child):
-                step = (where, child, below)
-                break
+        step = stale_child(engine, declared, path, entry) if entry.folder is not None else None
         if step is None:
-            chain.append(_link(path, "stale", "entries", None, entry.content_id.hex()))
+            chain.append(_last_link(engine, tree, declared, path, entry, head))
             return
-        chain.append(_link(path, "stale", step[0], step[2].frame_id.hex(), None))
-        path, entry, head = step
+        where, child, below = step
+        if below is None:
+            new = tree.node_id(where, child).hex()
+            chain.append(_link(path, "stale", where, None, new))
+            return
+        chain.append(_link(path, "stale", where, below.frame_id.hex(), None))
+        path, entry, head = where, child, below
     if not chain:
         chain.append(_link(path, "stale", because, head.frame_id.hex(), None))
+
+
+def _last_link(
+    engine: Engine, tree: Tree, declared: FrameType, path: str, entry: Entry, head: Head
+) -> JsonObject:
+    """What moved where nothing below did."""
+    if expected_basis(engine, declared, path, entry) == head.basis:
+        return _link(path, "stale", "invalidated", head.frame_id.hex(), None)
+    if entry.folder is not None:
+        return _link(path, "stale", "entries", None, entry.content_id.hex())
+    stored = engine.frames.frame(head.frame_id)
+    old = stored.frame.node_id.hex() if stored else None
+    new = tree.node_id(path, entry).hex()
+    if old == new and declared.input is not None:
+        read = engine.shelf.head(
+            path, declared.input, engine.types[declared.input].rules.file_agent
+        )
+        return _link(path, "stale", declared.input, None, read.frame_id.hex() if read else None)
+    return _link(path, "stale", "content", old, new)
 
 
 def _note_link(engine: Engine, tree: Tree, path: str, head: Head, because: str) -> JsonObject:

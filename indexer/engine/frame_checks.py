@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
-    BasisHash,
-    ChildFrame,
     Frame,
     FrameId,
     Head,
-    basis_of_generated,
-    basis_of_synthesis,
-    body_hash,
     frame_id,
 )
-from indexer.core.tree import Entry, Tree
-from indexer.engine.freshness import note_basis
+from indexer.core.tree import Tree
+from indexer.engine.freshness import expected_basis, note_basis, stale_child
 from indexer.engine.types import FrameType
 
 if TYPE_CHECKING:
@@ -45,9 +39,8 @@ def check_frames(engine: Engine, tree: Tree, error: Report) -> int:
 
 
 def _check_bodies(engine: Engine, frames: Iterable[Frame], error: Report) -> None:
-    for sha256, content in engine.frames.all_bodies():
-        if content is not None and body_hash(content) != sha256:
-            error("body", "", f"body {sha256.hex()[:12]} has another content")
+    for sha256 in engine.frames.wrong_bodies():
+        error("body", "", f"body {sha256.hex()[:12]} has another content")
     known = engine.frames.body_rows()
     for frame in frames:
         if frame.content not in known:
@@ -57,7 +50,14 @@ def _check_bodies(engine: Engine, frames: Iterable[Frame], error: Report) -> Non
 def _check_heads(
     engine: Engine, tree: Tree, frames: Mapping[FrameId, Frame], error: Report
 ) -> None:
-    for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
+    slots = sorted(engine.shelf.slots.items())
+    engine.framing.load_note_inputs(
+        head.frame_id
+        for (_, agent), heads in slots
+        if not agent.startswith(GENERATED_AGENT_PREFIX)
+        for head in heads.values()
+    )
+    for (frame_type, agent), heads in slots:
         declared = engine.types.get(frame_type)
         for path, head in sorted(heads.items()):
             frame = frames.get(head.frame_id)
@@ -68,66 +68,40 @@ def _check_heads(
                 error("head", path, f"the head of {frame_type} by {agent} belongs elsewhere")
             if (frame.basis, frame.content) != (head.basis, head.content):
                 error("head", path, f"the head of {frame_type} by {agent} is not its frame")
+            if not engine.shelf.has_body(head.content):
+                error("body", path, f"the head of {frame_type} by {agent} has lost its content")
             if not agent.startswith(GENERATED_AGENT_PREFIX):
                 _check_note(engine, path, frame, error)
             elif declared is not None:
-                _check_generated(engine, tree, declared, path, head, error)
+                _check_generated(engine, tree, declared, path, agent, head, error)
 
 
 def _check_note(engine: Engine, path: str, frame: Frame, error: Report) -> None:
     document = engine.note_inputs(frame.frame_id)
-    if document is None or note_basis(engine, path, document) != frame.basis:
+    if document is None or note_basis(engine.algorithm, path, document) != frame.basis:
         error("basis", path, f"the basis of {frame.type} by {frame.agent} does not follow")
 
 
 def _check_generated(
-    engine: Engine, tree: Tree, declared: FrameType, path: str, head: Head, error: Report
+    engine: Engine,
+    tree: Tree,
+    declared: FrameType,
+    path: str,
+    agent: str,
+    head: Head,
+    error: Report,
 ) -> None:
-    """A head that counts as fresh must have exactly the basis computed now."""
-    entry = tree.get(path)
-    if entry is None or not declared.rules.covers(path) or not declared.rules.wants(entry):
+    """A head that counts as fresh must have exactly the basis computed now, from fresh heads."""
+    rules, entry = declared.rules, tree.get(path)
+    if entry is None or not rules.covers(path) or not rules.wants(entry):
         return
-    if not declared.rules.is_current(head, entry):
+    if agent != rules.agent_for(entry) or not rules.is_current(head, entry):
         return
-    expected = expected_basis(engine, tree, declared, path, entry)
+    if entry.folder is not None and (below := stale_child(engine, declared, path, entry)):
+        error("basis", path, f"the {declared.name} frame counts as fresh, {below[0]} does not")
+    expected = expected_basis(engine, declared, path, entry)
     if expected is not None and expected != head.basis:
         error("basis", path, f"the {declared.name} frame counts as fresh, its basis moved")
-
-
-def expected_basis(
-    engine: Engine, tree: Tree, declared: FrameType, path: str, entry: Entry
-) -> BasisHash | None:
-    """The basis that a declared frame has if it is made now from the heads there are."""
-    rules = declared.rules
-    if entry.folder is None:
-        if declared.file is None:
-            return None
-        source = None
-        if declared.input is not None:
-            read = engine.types[declared.input]
-            below = engine.shelf.head(path, read.name, read.rules.agent_for(entry))
-            source = below.frame_id if below else None
-        return basis_of_generated(tree.node_id(path, entry), declared.file.print, source)
-    if declared.folder is None:
-        return None
-    children = []
-    for name, child in entry.folder.entries.items():
-        where = paths.join(path, name)
-        head = (
-            engine.shelf.head(where, rules.type, rules.agent_for(child))
-            if rules.wants(child)
-            else None
-        )
-        children.append(
-            ChildFrame(
-                tree.node_id(where, child),
-                paths.text_to_bytes(name),
-                child.kind.label,
-                head.frame_id if head else None,
-            )
-        )
-    raw = paths.text_to_bytes(path)
-    return basis_of_synthesis(raw, declared.name, declared.folder.print, children)
 
 
 def _check_memo(engine: Engine, error: Report) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from indexer.core.frames import FrameId, HeadKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
-from indexer.engine.documents import JsonObject
 from indexer.engine.journaling import open_journal
-from indexer.engine.reading import count_states
+from indexer.engine.reading import States, count_states
 from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
 from indexer.store.frames import FrameStore
@@ -19,8 +19,6 @@ from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
-
-States = tuple[dict[str, int], JsonObject, list[JsonObject]]
 
 
 class Framing:
@@ -87,14 +85,19 @@ class Framing:
             self._note_inputs[frame_id] = None if inputs is None else self.store.inputs(inputs)
         return self._note_inputs[frame_id]
 
+    def load_note_inputs(self, frame_ids: Iterable[FrameId]) -> None:
+        """Read in one query what many notes are bound to."""
+        missing = [one for one in frame_ids if one not in self._note_inputs]
+        self._note_inputs.update(self.store.note_inputs(missing))
+
     def states(self, present: Tree | None) -> States:
         """Heads by freshness; kept until the tree, a head or the configuration moves.
 
         Without a tree that is known to be what is on disk, every state is unknown.
         """
         self.refresh_types()
-        config = tuple(declared.rules.config for declared in self.types.values())
-        key = (present.root_id if present else None, self.shelf.version, config)
+        rules = tuple(declared.rules for declared in self.types.values())
+        key = (present.root_id if present else None, self.shelf.version, rules)
         if self._states is None or self._states[0] != key:
             self._states = (key, count_states(self._engine, present))
         return self._states[1]

@@ -11,12 +11,16 @@ from indexer.core.frames import (
     ON_LISTING,
     BasisHash,
     BodyHash,
+    ChildFrame,
     Freshness,
     Head,
     basis_of_content,
     basis_of_frame,
+    basis_of_generated,
     basis_of_listing,
+    basis_of_synthesis,
 )
+from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
@@ -71,34 +75,76 @@ def _judge_generated(
         return Judged(Freshness.UNMANAGED, f"type {frame_type} keeps no frame by {agent} here")
     if declared.rules.is_current(head, entry):
         return FRESH
-    if head.config != declared.rules.config:
-        return Judged(Freshness.STALE, f"the configuration of type {frame_type} changed")
-    if entry.kind is not Kind.DIRECTORY:
-        return Judged(Freshness.STALE, "its content changed")
-    return Judged(Freshness.STALE, _culprit(engine, declared, path, entry))
+    return Judged(Freshness.STALE, _culprit(engine, declared, path, entry, head))
 
 
-def _culprit(engine: Engine, declared: FrameType, path: str, entry: Entry) -> str:
-    """The first thing below a folder that is not current, by going down where ids differ."""
-    while entry.folder is not None:
-        below = None
-        for name, child in entry.folder.entries.items():
+def stale_child(
+    engine: Engine, declared: FrameType, path: str, entry: Entry
+) -> tuple[str, Entry, Head | None] | None:
+    """The first child of a folder whose frame is missing or not current."""
+    assert entry.folder is not None
+    rules = declared.rules
+    for name, child in entry.folder.entries.items():
+        if rules.wants(child):
             where = paths.join(path, name)
-            if not declared.rules.wants(child):
-                continue
-            agent = declared.rules.agent_for(child)
-            head = engine.shelf.head(where, declared.name, agent)
-            if not declared.rules.is_current(head, child):
-                below = (where, child, head)
-                break
-        if below is None:
-            return "its entries changed"
-        path, entry, head = below
-        if head is None:
-            return f"{path} has no frame yet"
+            head = engine.shelf.head(where, declared.name, rules.agent_for(child))
+            if not rules.is_current(head, child):
+                return where, child, head
+    return None
+
+
+def _culprit(engine: Engine, declared: FrameType, path: str, entry: Entry, head: Head) -> str:
+    """The very thing that moved, by going down where ids differ."""
+    start = path
+    while True:
+        if head.config != declared.rules.config_for(entry):
+            return f"the configuration of type {declared.name} changed"
         if entry.folder is None:
-            return f"{path} changed"
-    return f"{path} changed"
+            break
+        below = stale_child(engine, declared, path, entry)
+        if below is None:
+            break
+        path, entry, found = below
+        if found is None:
+            return f"{path} has no frame yet"
+        head = found
+    if expected_basis(engine, declared, path, entry) == head.basis:
+        return "it was invalidated" if path == start else f"{path} was invalidated"
+    if entry.folder is not None:
+        return "its entries changed" if path == start else f"the entries of {path} changed"
+    return "its content changed" if path == start else f"{path} changed"
+
+
+def expected_basis(
+    engine: Engine, declared: FrameType, path: str, entry: Entry
+) -> BasisHash | None:
+    """The basis that a declared frame has if it is made now from the heads there are."""
+    rules, raw = declared.rules, paths.text_to_bytes(path)
+    node_id = engine.algorithm.node_id
+    if entry.folder is None:
+        if declared.file is None:
+            return None
+        source = None
+        if declared.input is not None:
+            read = engine.types[declared.input]
+            below = engine.shelf.head(path, read.name, read.rules.agent_for(entry))
+            source = below.frame_id if below else None
+        node = node_id(entry.kind, raw, entry.content_id)
+        return basis_of_generated(node, declared.file.print, source)
+    if declared.folder is None:
+        return None
+    children = []
+    for name, child in entry.folder.entries.items():
+        where = paths.join(path, name)
+        head = None
+        if rules.wants(child):
+            head = engine.shelf.head(where, rules.type, rules.agent_for(child))
+        node = node_id(child.kind, paths.text_to_bytes(where), child.content_id)
+        raw_name = paths.text_to_bytes(name)
+        children.append(
+            ChildFrame(node, raw_name, child.kind.label, head.frame_id if head else None)
+        )
+    return basis_of_synthesis(raw, declared.name, declared.folder.print, children)
 
 
 def _judge_note(engine: Engine, tree: Tree, path: str, entry: Entry, head: Head) -> Judged:
@@ -123,7 +169,7 @@ def note_basis_now(
 ) -> BasisHash | None:
     """The basis a note on that would have now; None when it cannot be told."""
     document = bound_document(engine, tree, path, entry, on)
-    return None if document is None else note_basis(engine, path, document)
+    return None if document is None else note_basis(engine.algorithm, path, document)
 
 
 def bound_document(
@@ -150,14 +196,14 @@ def fresh_head(engine: Engine, tree: Tree, path: str, entry: Entry, frame_type: 
     return head if declared.rules.is_current(head, entry) else None
 
 
-def note_basis(engine: Engine, path: str, document: dict[str, Any]) -> BasisHash:
+def note_basis(algorithm: WorkspaceHash, path: str, document: dict[str, Any]) -> BasisHash:
     """The basis of a note at a path, from what it is bound to."""
     raw = paths.text_to_bytes(path)
     on = document[ON]
     if on == ON_CONTENT:
         kind = next(kind for kind in Kind if kind.label == document[KIND])
         content_id = ContentId(bytes.fromhex(document[CONTENT_ID]))
-        return basis_of_content(engine.algorithm.node_id(kind, raw, content_id))
+        return basis_of_content(algorithm.node_id(kind, raw, content_id))
     if on == ON_LISTING:
         children = [
             (paths.text_to_bytes(name), value[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import BodyHash, MemoKey
@@ -14,6 +15,10 @@ from indexer.store.journal import Journal
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+
+
+_TOGETHER: Final = 500
+"""Records redone in one transaction."""
 
 
 class JournalBehindError(CorruptError):
@@ -49,13 +54,14 @@ def _format_record(engine: Engine) -> JsonObject:
 
 def redo(engine: Engine, journal: Journal, applied: int) -> int:
     """Apply the records that the database does not have yet; returns how many."""
-    count = 0
-    for number, record in journal.records(after=applied):
+    count, records = 0, journal.records(after=applied)
+    while group := list(islice(records, _TOGETHER)):
         batch = FrameBatch()
-        apply_record(engine, record, batch)
-        batch.journal_number = number
+        for number, record in group:
+            apply_record(engine, record, batch)
+            batch.journal_number = number
         engine.shelf.keep(batch)
-        count += 1
+        count += len(group)
     return count
 
 
@@ -63,6 +69,10 @@ def journal_and_apply(engine: Engine, records: Sequence[JsonObject]) -> None:
     """Make records durable, then store what they say; every refusal comes before this."""
     if not records:
         return
+    applied = engine.frames.journal_number()
+    if applied < engine.journal.last:
+        # An earlier write reached the journal and not the database.
+        redo(engine, engine.journal, applied)
     batch = FrameBatch()
     for record in records:
         apply_record(engine, record, batch)
@@ -101,7 +111,6 @@ def _apply_invalidation(engine: Engine, record: JsonObject, batch: FrameBatch) -
         head = engine.shelf.head(path, frame_type, agent)
         if head is not None:
             batch.heads[(path, frame_type, agent)] = head._replace(verified=None)
-            batch.heads.update(engine.shelf.unverified_above(path, [frame_type]))
 
 
 def _apply_memo(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:

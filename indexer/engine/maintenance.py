@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
     ChildBody,
+    HeadKey,
     MemoKey,
-    fingerprint,
     key_of_file,
     key_of_folder,
 )
@@ -21,14 +21,18 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import judge
 from indexer.engine.regeneration import Outcome, Regeneration
 from indexer.engine.resolve import resolve_node
-from indexer.engine.types import DEFAULT_TOKENIZER, FolderMaker, FrameType
+from indexer.engine.scanning import all_of
+from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, folder_config, folder_maker
 from indexer.errors import UsageError
-from indexer.regenerate.plan import stale_steps
+from indexer.regenerate.plan import readers_of, sources_of, stale_steps
 from indexer.synthesis.base import Tokens
-from indexer.synthesis.registry import make_policy
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+
+
+_IN_RECORD: Final = 2000
+"""Keys or heads in one journal record."""
 
 
 def _chosen(engine: Engine, frame_type: str | None) -> list[FrameType]:
@@ -42,6 +46,25 @@ def _chosen(engine: Engine, frame_type: str | None) -> list[FrameType]:
     return [engine.types[frame_type]]
 
 
+def _with_sources(engine: Engine, chosen: list[FrameType]) -> list[FrameType]:
+    """The chosen types, each after the types whose frames it reads."""
+    inputs = _inputs(engine)
+    names = dict.fromkeys(name for one in chosen for name in sources_of(inputs, one.name))
+    return [engine.types[name] for name in names]
+
+
+def _inputs(engine: Engine) -> dict[str, str | None]:
+    return {name: declared.input for name, declared in engine.types.items()}
+
+
+def _look(engine: Engine, path: str) -> None:
+    """Record what is on disk at and below a path, before frames are made from it."""
+    if engine.trees.head() is None:
+        engine.scan()
+    elif not engine.served:
+        engine.reconcile(all_of(engine.root, path))
+
+
 def regenerate(
     engine: Engine,
     node: str,
@@ -52,18 +75,21 @@ def regenerate(
     progress: Callable[[int], None] | None,
 ) -> JsonObject:
     """Make what is stale again, in declared scopes only; `plan` only tells."""
-    chosen = _chosen(engine, frame_type)
+    engine.refresh_types()
+    chosen = _with_sources(engine, _chosen(engine, frame_type))
     path = resolve_node(engine, node)["path"] if node else paths.ROOT
     if plan:
         return _plan(engine, path, chosen, recursive)
-    if not engine.served:
-        engine.reconcile([(path, True)])
+    _look(engine, path)
     outcome = Outcome()
-    for declared in chosen:
-        Regeneration(engine, engine.tree, declared, outcome, progress).run(
-            path, recursive=recursive
-        )
-    engine.publish_frames(outcome.events)
+    try:
+        for declared in chosen:
+            Regeneration(engine, engine.tree, declared, outcome, progress).run(
+                path, recursive=recursive
+            )
+    finally:
+        # What was stored before something went wrong is stored.
+        engine.publish_frames(outcome.events)
     return regeneration_document(outcome)
 
 
@@ -128,24 +154,27 @@ def synthesize(
     progress: Callable[[int], None] | None,
 ) -> JsonObject:
     """Frames of a type for a folder and everything below, on explicit request."""
+    engine.refresh_types()
     if agent is not None:
         check_writer(engine, agent, "synthesize")
     (declared,) = _chosen(engine, frame_type)
     path = resolve_node(engine, node)["path"]
-    if not engine.served:
-        engine.reconcile([(path, True)])
+    _look(engine, path)
     entry = engine.tree.get(path)
     if entry is None or entry.folder is None:
         raise UsageError(
             f"{paths.on_screen(path)} is not a folder", hint="synthesize works on folders"
         )
-    if policy is not None:
+    if policy is not None and not (declared.folder and declared.folder.policy.name == policy):
         declared = _with_policy(engine, declared, policy)
-    if not declared.rules.covers(path):
-        declared = replace(declared, rules=replace(declared.rules, scopes=(path,)))
     outcome = Outcome()
-    Regeneration(engine, engine.tree, declared, outcome, progress).run(path)
-    engine.publish_frames(outcome.events)
+    try:
+        for one in (*_with_sources(engine, [declared])[:-1], declared):
+            if not one.rules.covers(path):
+                one = replace(one, rules=replace(one.rules, scopes=(path,)))
+            Regeneration(engine, engine.tree, one, outcome, progress, agent).run(path)
+    finally:
+        engine.publish_frames(outcome.events)
     head = engine.shelf.head(path, frame_type, declared.rules.folder_agent)
     return {
         "frame_id": head.frame_id.hex() if head else None,
@@ -160,35 +189,60 @@ def synthesize(
 
 
 def _with_policy(engine: Engine, declared: FrameType, policy: str) -> FrameType:
-    made = make_policy(policy, {}, tokens=Tokens(DEFAULT_TOKENIZER, engine.count_tokens))
-    prints = fingerprint(made.fingerprint_parts())
+    made = folder_maker(policy, {}, Tokens(DEFAULT_TOKENIZER, engine.count_tokens))
+    rules = declared.rules
     rules = replace(
-        declared.rules,
-        folder_agent=GENERATED_AGENT_PREFIX + made.name,
+        rules,
+        folder_agent=GENERATED_AGENT_PREFIX + made.policy.name,
         has_folder_frames=True,
-        config=declared.rules.config + prints,
+        folder_config=folder_config(rules.file_config, made, rules.size_limit),
     )
-    return replace(declared, folder=FolderMaker(made, prints), rules=rules)
+    return replace(declared, folder=made, rules=rules)
 
 
 def invalidate(engine: Engine, node: str, *, frame_type: str | None) -> JsonObject:
     """Bump the memo generation of the frames at a node and below, and take back their proof."""
+    engine.refresh_types()
     path = resolve_node(engine, node)["path"]
+    _look(engine, path)
     keys: dict[str, int] = {}
-    heads: list[list[str]] = []
+    heads: list[HeadKey] = []
+    fallen: dict[HeadKey, None] = {}
     for declared in _chosen(engine, frame_type):
+        rules = declared.rules
+        found: list[HeadKey] = []
         for where, entry in engine.tree.walk(path):
-            agent = declared.rules.agent_for(entry)
+            agent = rules.agent_for(entry)
             head = engine.shelf.head(where, declared.name, agent)
-            if head is None or not declared.rules.wants(entry):
+            if head is None or not rules.wants(entry) or not rules.covers(where):
                 continue
             key = memo_key(engine, declared, where, entry)
             if key is not None:
                 keys[key.hex()] = engine.shelf.memo(key)[0] + 1
-            heads.append([where, declared.name, agent])
-    if heads:
-        engine.journal_and_apply([{"kind": "invalidate", "keys": keys, "heads": heads}])
+            found.append((where, declared.name, agent))
+        readers = readers_of(_inputs(engine), declared.name)
+        fallen.update(dict.fromkeys(engine.shelf.unproved(found, rules, readers)))
+        heads += found
+    engine.journal_and_apply(_invalidations(keys, list(dict.fromkeys((*heads, *fallen)))))
     return {"invalidated": len(heads)}
+
+
+def _invalidations(keys: dict[str, int], heads: list[HeadKey]) -> list[JsonObject]:
+    """Records of a bearable length, the keys before the heads that need them."""
+    pairs = list(keys.items())
+    records: list[JsonObject] = [
+        {"kind": "invalidate", "keys": dict(pairs[at : at + _IN_RECORD]), "heads": []}
+        for at in range(0, len(pairs), _IN_RECORD)
+    ]
+    records += [
+        {
+            "kind": "invalidate",
+            "keys": {},
+            "heads": [list(key) for key in heads[at : at + _IN_RECORD]],
+        }
+        for at in range(0, len(heads), _IN_RECORD)
+    ]
+    return records
 
 
 def memo_key(engine: Engine, declared: FrameType, path: str, entry: Entry) -> MemoKey | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +24,13 @@ from indexer.core.frames import (
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.kinds import Kind
 from indexer.core.secrets import find_secrets
-from indexer.core.tree import Entry
+from indexer.core.tree import Entry, Tree
 from indexer.engine.agents import check_writer
 from indexer.engine.documents import JsonObject
 from indexer.engine.events import Event
-from indexer.engine.freshness import bound_document, judge, note_basis
+from indexer.engine.freshness import ON, SHA256, bound_document, judge, note_basis
 from indexer.engine.resolve import resolve_node
+from indexer.engine.types import TYPE_NAME
 from indexer.errors import UsageError
 from indexer.store.frames import FrameBatch, InputList
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
 MAX_BODY: Final = 1 << 20
-_TYPE: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+MAX_META: Final = 16 << 10
+CARRIED_FROM: Final = "carried_from"
 
 
 class FrameRefusedError(UsageError):
@@ -72,8 +73,8 @@ def put_frame(
     record = _record(engine, path, frame_type, agent, content, node_id, document, meta or {})
     key: HeadKey = (path, frame_type, agent)
     known = engine.shelf.head(*key)
-    created = known is None or known.frame_id.hex() != record["frame_id"]
-    if created:
+    created = not engine.shelf.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
+    if known is None or known.frame_id.hex() != record["frame_id"]:
         engine.journal_and_apply([record])
     head = engine.shelf.head(*key)
     assert head is not None
@@ -90,7 +91,7 @@ def put_frame(
 def _check(
     engine: Engine, content: str, frame_type: str, meta: Mapping[str, str], allow_secrets: bool
 ) -> None:
-    if not _TYPE.fullmatch(frame_type):
+    if not TYPE_NAME.fullmatch(frame_type):
         raise FrameRefusedError(
             f"{frame_type!r} is no frame type",
             hint="use lower-case letters, digits, dot, dash and underscore",
@@ -109,8 +110,7 @@ def _check(
             f"the content has {size} bytes; a frame holds at most {MAX_BODY}",
             hint="say less, or split it over several types",
         )
-    if not all(isinstance(k, str) and isinstance(v, str) for k, v in meta.items()):
-        raise FrameRefusedError("metadata must be text by name")
+    _check_meta(meta)
     found = [] if allow_secrets else find_secrets(content)
     if found:
         raise FrameRefusedError(
@@ -119,14 +119,29 @@ def _check(
         )
 
 
+def _check_meta(meta: Mapping[str, str]) -> None:
+    if not all(isinstance(k, str) and isinstance(v, str) for k, v in meta.items()):
+        raise FrameRefusedError("metadata must be text by name")
+    if CARRIED_FROM in meta:
+        raise FrameRefusedError(f"{CARRIED_FROM} is set when a note follows a rename, by nobody")
+    try:
+        size = sum(len(k.encode()) + len(v.encode()) for k, v in meta.items())
+    except UnicodeEncodeError as error:
+        raise FrameRefusedError("the metadata is not valid Unicode text") from error
+    if size > MAX_META:
+        raise FrameRefusedError(
+            f"the metadata has {size} bytes; it may have {MAX_META}", hint="say it in the content"
+        )
+
+
 def _bound_to(
     engine: Engine, path: str, entry: Entry, on: str, seen: str | None
 ) -> tuple[NodeId, dict[str, Any]]:
     """The node an author read, and what of it the note is bound to."""
     node_id, tree = engine.tree.node_id(path, entry), engine.tree
+    if seen is not None and not is_id_prefix(seen):
+        raise FrameRefusedError(f"{seen!r} is no NodeID", hint="give the id that was read")
     if seen is not None and not node_id.hex().startswith(seen):
-        if not is_id_prefix(seen):
-            raise FrameRefusedError(f"{seen!r} is no NodeID", hint="give the id that was read")
         found = engine.trees.tree_with_node(path, seen)
         if found is None:
             raise FrameRefusedError(
@@ -138,12 +153,23 @@ def _bound_to(
         assert old is not None
         entry = old
     document = bound_document(engine, tree, path, entry, on)
+    if document is None and tree is not engine.tree:
+        document = _frame_of_then(engine, path, node_id, on)
     if document is None:
         raise FrameRefusedError(
             f"there is no fresh {on} of {paths.on_screen(path)} to bind to",
             hint="bind with --on content, or run `merkle regenerate` first",
         )
     return node_id, document
+
+
+def _frame_of_then(engine: Engine, path: str, node_id: NodeId, on: str) -> dict[str, Any] | None:
+    """What the generated frame of an older version said, from the history."""
+    for stored in engine.frames.history(path, on):
+        frame = stored.frame
+        if frame.node_id == node_id and frame.agent.startswith(GENERATED_AGENT_PREFIX):
+            return {ON: on, SHA256: frame.content.hex()}
+    return None
 
 
 def _record(
@@ -158,7 +184,7 @@ def _record(
     origin: str | None = None,
 ) -> JsonObject:
     """A frame as the journal keeps it."""
-    basis = note_basis(engine, path, document)
+    basis = note_basis(engine.algorithm, path, document)
     identity = frame_id(basis, frame_type, agent, body_hash(content))
     record: JsonObject = {
         "kind": "frame",
@@ -173,14 +199,14 @@ def _record(
         "created_ns": engine.clock.now_ns(),
     }
     if origin is not None:
-        record["carried_from"] = origin
+        record[CARRIED_FROM] = origin
     return record
 
 
 def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     """Put a journalled frame into a batch, checking that it is what its id says."""
     path, frame_type, agent = record["path"], record["type"], record["agent"]
-    basis = note_basis(engine, path, record["inputs"])
+    basis = note_basis(engine.algorithm, path, record["inputs"])
     content = body_hash(record["body"])
     identity = frame_id(basis, frame_type, agent, content)
     if identity.hex() != record["frame_id"]:
@@ -189,9 +215,9 @@ def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     inputs = hashlib.sha256(text.encode()).digest()
     meta = dict(record["meta"])
     action = Action.WRITTEN
-    if "carried_from" in record:
+    if CARRIED_FROM in record:
         action = Action.CARRIED
-        meta["carried_from"] = record["carried_from"]
+        meta[CARRIED_FROM] = record[CARRIED_FROM]
     batch.inputs[inputs] = InputList(None, text)
     batch.bodies[content] = record["body"]
     batch.frames.append(
@@ -201,48 +227,45 @@ def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
             json.dumps(meta, sort_keys=True, ensure_ascii=False), record["created_ns"],
         )
     )  # fmt: skip
-    batch.heads[(path, frame_type, agent)] = Head(identity, basis, content, None, None, action)
+    if record.get("head", True):
+        batch.heads[(path, frame_type, agent)] = Head(identity, basis, content, None, None, action)
 
 
-def carry(engine: Engine, renames: Iterable[Rename]) -> None:
-    """Let notes follow renamed nodes, and tell subscribers."""
-    records = carry_records(engine, renames)
+def carry(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list[Event]:
+    """Let notes follow nodes that a new tree has elsewhere; gives back what to tell of it."""
+    records = carry_records(engine, tree, renames)
     engine.journal_and_apply(records)
-    engine.publish_frames(
-        [
-            Event("carried", record["path"], record["type"], FrameId(bytes.fromhex(identity)))
-            for record in records
-            if (identity := record["frame_id"])
-        ]
-    )
+    return [
+        Event("carried", record["path"], record["type"], FrameId(bytes.fromhex(record["frame_id"])))
+        for record in records
+    ]
 
 
-def carry_records(engine: Engine, renames: Iterable[Rename]) -> list[JsonObject]:
+def carry_records(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list[JsonObject]:
     """The notes that follow renamed nodes: same content, same binding, new place."""
-    records: list[JsonObject] = []
-    for rename in renames:
-        for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
-            if agent.startswith(GENERATED_AGENT_PREFIX):
-                continue
-            for old in sorted(path for path in heads if paths.is_within(path, rename.old)):
-                new = rename.new + old[len(rename.old) :]
-                record = _carried(engine, old, new, frame_type, agent, heads[old])
-                if record is not None:
-                    records.append(record)
+    moves = {rename.old: rename.new for rename in renames}
+    found: list[tuple[str, str, str, Head]] = []
+    for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
+        if agent.startswith(GENERATED_AGENT_PREFIX):
+            continue
+        for old in sorted(heads):
+            above = next((p for p in (old, *paths.ancestors(old)) if p in moves), None)
+            if above is not None:
+                new = moves[above] + old[len(above) :]
+                found.append((new, frame_type, agent, heads[old]))
+    frames = engine.frames.frames(head.frame_id for *_, head in found)
+    bodies = engine.frames.bodies(head.content for *_, head in found)
+    engine.framing.load_note_inputs(head.frame_id for *_, head in found)
+    records = []
+    for new, frame_type, agent, head in found:
+        document, entry = engine.note_inputs(head.frame_id), tree.get(new)
+        stored, body = frames.get(head.frame_id), bodies.get(head.content)
+        if document is None or entry is None or stored is None or body is None:
+            continue
+        meta = {k: v for k, v in json.loads(stored.frame.meta).items() if k != CARRIED_FROM}
+        node_id, origin = tree.node_id(new, entry), head.frame_id.hex()
+        record = _record(engine, new, frame_type, agent, body, node_id, document, meta, origin)
+        there = engine.shelf.head(new, frame_type, agent)
+        if there is None or there.frame_id.hex() != record["frame_id"]:
+            records.append(record)
     return records
-
-
-def _carried(
-    engine: Engine, old: str, new: str, frame_type: str, agent: str, head: Head
-) -> JsonObject | None:
-    document = engine.note_inputs(head.frame_id)
-    body = engine.frames.bodies([head.content]).get(head.content)
-    stored = engine.frames.frame(head.frame_id)
-    entry = engine.tree.get(new)
-    if document is None or body is None or stored is None or entry is None:
-        return None
-    meta = {k: v for k, v in json.loads(stored.frame.meta).items() if k != "carried_from"}
-    node_id = engine.tree.node_id(new, entry)
-    return _record(
-        engine, new, frame_type, agent, body, node_id, document, meta, head.frame_id.hex()
-    )

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.clock import iso_utc
-from indexer.core.frames import BodyHash, Freshness, Head
+from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, Freshness, Head
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import Judged, judge
 from indexer.engine.resolve import UnknownNodeError, resolve_node
 from indexer.engine.shelf import Slot
-from indexer.errors import UsageError
+from indexer.errors import CorruptError, UsageError
 from indexer.store.frames import StoredFrame
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
 VIEWS: Final = ("recency", "type", "agent")
+LISTED: Final = 50
+"""How many frames that are not fresh `status` names."""
 
 
 def get_node(
@@ -50,6 +51,12 @@ def get_node(
         if (frame_type is None or slot[0] == frame_type) and (agent is None or slot[1] == agent)
     }
     stored = engine.frames.frames(head.frame_id for head in heads.values())
+    lost = [head for head in heads.values() if head.frame_id not in stored]
+    if lost:
+        raise CorruptError(
+            f"the frame {lost[0].frame_id.hex()[:12]} of {paths.on_screen(path)} is not stored",
+            hint="run `merkle repair`",
+        )
     chosen = _ordered(view, heads, stored)[:max_frames]
     bodies = engine.frames.bodies(head.content for _, head in chosen)
     return {
@@ -107,14 +114,16 @@ def _frame_document(
     }
 
 
-def list_frames(engine: Engine, node: str, *, frame_type: str | None = None) -> JsonObject:
+def list_frames(
+    engine: Engine, node: str, *, frame_type: str | None = None, content: bool = False
+) -> JsonObject:
     """The full history of a path, newest first; also of a path that is gone."""
     path = path_of(engine, node)
     tree = engine.tree_as_on_disk(path)
     heads = engine.shelf.heads_at(path)
     stored = engine.frames.history(path, frame_type)
     known = engine.frames.bodies(one.frame.content for one in stored)
-    frames = []
+    frames: list[JsonObject] = []
     for one in stored:
         frame = one.frame
         head = heads.get((frame.type, frame.agent))
@@ -139,6 +148,8 @@ def list_frames(engine: Engine, node: str, *, frame_type: str | None = None) -> 
                 "meta": json.loads(frame.meta),
             }
         )
+        if content:
+            frames[-1]["content"] = known.get(frame.content)
     return {"path": path, "frames": frames}
 
 
@@ -180,35 +191,63 @@ def path_of(engine: Engine, node: str) -> str:
         return path
 
 
-def count_states(
-    engine: Engine, tree: Tree | None
-) -> tuple[dict[str, int], JsonObject, list[JsonObject]]:
-    """Heads by freshness, per type, and each agent's coverage; all unknown without a tree."""
+class States(NamedTuple):
+    """Heads by freshness: in all, per type, per agent, and which ones are not fresh because."""
+
+    totals: dict[str, int]
+    types: JsonObject
+    agents: list[JsonObject]
+    stale: list[JsonObject]
+
+
+def count_states(engine: Engine, tree: Tree | None) -> States:
+    """Judge every head; all unknown without a tree that is known to be what is on disk."""
     totals = dict.fromkeys(("total", *(state.value for state in Freshness)), 0)
     types: JsonObject = {}
-    covered: dict[str, int] = {}
-    for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
+    covered: dict[str, set[str]] = {}
+    stale: list[JsonObject] = []
+    slots = sorted(engine.shelf.slots.items())
+    engine.framing.load_note_inputs(
+        head.frame_id
+        for (_, agent), heads in slots
+        if not agent.startswith(GENERATED_AGENT_PREFIX)
+        for head in list(heads.values())
+    )
+    for (frame_type, agent), heads in slots:
         per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
-        states: Counter[str] = Counter()
+        nodes_of_agent = covered.setdefault(agent, set())
         # Copied first: the writing thread may add a head meanwhile.
         for path, head in list(heads.items()):
-            if tree is None:
-                states[Freshness.UNKNOWN.value] += 1
-            else:
-                states[judge(engine, tree, path, frame_type, agent, head).freshness.value] += 1
-        for counts in (totals, per_type):
-            counts["total"] += len(heads)
-            for state, number in states.items():
-                counts[state] += number
-        gone = states[Freshness.ORPHANED.value]
-        covered[agent] = covered.get(agent, 0) + len(heads) - gone
+            judged = Judged(Freshness.UNKNOWN)
+            if tree is not None:
+                judged = judge(engine, tree, path, frame_type, agent, head)
+            for counts in (totals, per_type):
+                counts["total"] += 1
+                counts[judged.freshness.value] += 1
+            if judged.freshness not in (Freshness.ORPHANED, Freshness.UNMANAGED):
+                nodes_of_agent.add(path)
+            written = not agent.startswith(GENERATED_AGENT_PREFIX)
+            if judged.because and (written or len(stale) < LISTED):
+                stale.append(_not_fresh(path, frame_type, agent, judged))
+    # Notes first: nothing makes those again by itself.
+    stale.sort(key=lambda one: (one["agent"].startswith(GENERATED_AGENT_PREFIX), one["path"]))
     nodes = (tree or engine.tree).root.totals.nodes
     agents = [
         {
             "id": agent,
-            "nodes_with_frame": count,
-            "coverage_pct": round(100 * min(count, nodes) / nodes, 1) if nodes else 0.0,
+            "nodes_with_frame": len(found),
+            "coverage_pct": round(100 * min(len(found), nodes) / nodes, 1) if nodes else 0.0,
         }
-        for agent, count in sorted(covered.items())
+        for agent, found in sorted(covered.items())
     ]
-    return totals, types, agents
+    return States(totals, types, agents, stale[:LISTED])
+
+
+def _not_fresh(path: str, frame_type: str, agent: str, judged: Judged) -> JsonObject:
+    return {
+        "path": path,
+        "type": frame_type,
+        "agent": agent,
+        "freshness": judged.freshness.value,
+        "because": judged.because,
+    }

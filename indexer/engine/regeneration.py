@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -32,8 +32,9 @@ from indexer.engine.events import Event
 from indexer.engine.freshness import fresh_head
 from indexer.engine.inputs import children_document, remember_inputs
 from indexer.engine.types import FrameType
-from indexer.engine.workers import GeneratorPool, Maker, Task
-from indexer.regenerate.plan import Step, chunks, stale_steps
+from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
+from indexer.errors import CorruptError
+from indexer.regenerate.plan import Step, chunks, readers_of, stale_steps
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
 
@@ -64,8 +65,12 @@ class Regeneration:
     type: FrameType
     outcome: Outcome
     progress: Callable[[int], None] | None = None
+    asked_by: str | None = None
+    """Who asked for it: kept beside the frames, no part of their ids."""
     _bodies: dict[BodyHash, str] = field(default_factory=dict)
-    """Bodies made in this pass that a folder above may still need."""
+    """Bodies made or read in this pass that a folder above may still need."""
+    _fetched: bool = False
+    """Whether the bodies that this chunk's policies may need have been read."""
     _pool: GeneratorPool | None = None
     _stuck: set[tuple[str, bytes]] = field(default_factory=set)
     """What could not be made current with the content it has: not tried again in this pass."""
@@ -112,7 +117,7 @@ class Regeneration:
     def _workers(self) -> GeneratorPool | None:
         maker = self.type.file
         if maker is not None and self._pool is None:
-            sent = Maker(maker.name, tuple(maker.options.items()))
+            sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
             self._pool = GeneratorPool(
                 self.engine.root, self.engine.algorithm, maker.generator, sent
             )
@@ -122,30 +127,42 @@ class Regeneration:
         """Make and store one group; returns how many files were in it."""
         batch = FrameBatch()
         of_files = [step for step in chunk if step.entry.kind is Kind.FILE]
-        made = self._make_files(of_files, self._workers(), files, batch)
-        self._fetch_bodies(chunk, batch)
+        made = self._make_files(of_files, files, batch)
+        self._fetched = False
         events: list[Event] = []
         for step in chunk:
             if step.entry.kind is Kind.FILE:
                 events += self._file_frame(step, made.get(step.path), batch)
             else:
-                events += self._folder_frame(step, batch)
-        if batch:
-            self.engine.shelf.keep(batch)
+                events += self._folder_frame(step, chunk, batch)
+        self._take_back_proofs(batch)
+        try:
+            if batch:
+                self.engine.shelf.keep(batch)
+        except BaseException:
+            # They may name lists that are not stored now.
+            self.engine.input_chains.clear()
+            raise
         self._note_stuck(chunk)
         self.outcome.events += events
         return sum(step.entry.kind is Kind.FILE for step in chunk)
 
+    def _take_back_proofs(self, batch: FrameBatch) -> None:
+        """What rests on the heads that this batch moves has to be shown again."""
+        inputs = {name: declared.input for name, declared in self.engine.types.items()}
+        readers = readers_of(inputs, self.type.name)
+        fallen = self.engine.shelf.unproved(batch.heads, self.type.rules, readers)
+        for key, head in fallen.items():
+            # A folder in this batch was made after its children, and knows.
+            batch.heads.setdefault(key, head)
+
     # -- files
 
-    def _make_files(
-        self, steps: list[Step], pool: GeneratorPool | None, expected: int, batch: FrameBatch
-    ) -> dict[str, _Made]:
+    def _make_files(self, steps: list[Step], expected: int, batch: FrameBatch) -> dict[str, _Made]:
         """A body for every file: from the memo, or by the generator."""
         made: dict[str, _Made] = {}
-        waiting: dict[MemoKey, list[str]] = {}
-        tasks: list[Task] = []
-        sources: dict[str, Head] = {}
+        waiting: dict[MemoKey, list[Step]] = {}
+        sources: dict[str, BodyHash] = {}
         for step in steps:
             name = paths.text_to_bytes(paths.split(step.path)[1])
             assert self.type.file is not None
@@ -156,31 +173,38 @@ class Regeneration:
                 if source is None:
                     made[step.path] = _Made(None, Action.GENERATED, "its input frame is not fresh")
                     continue
-                sources[step.path] = source
+                sources[step.path] = source.content
                 key = key_of_file(self.type.file.print, self.type.name, name, source.content)
             _, known = self.engine.shelf.memo(key)
             if known is not None:
                 made[step.path] = _Made(known, Action.REUSED)
-            elif key in waiting:
-                # The same name and content twice in one pass is computed once.
-                waiting[key].append(step.path)
             else:
-                waiting[key] = [step.path]
-                tasks.append(Task(step.path, step.entry.content_id))
-        if not tasks or pool is None:
-            return made
-        if self.type.input is None:
-            outcomes = pool.run(tasks, expected)
-        else:
-            read = [sources[task.path].content for task in tasks]
-            self._bodies.update(self.engine.shelf.store.bodies(read))
-            outcomes = [
-                pool.run_on(task.path, self._body(content))
-                for task, content in zip(tasks, read, strict=True)
-            ]
-        for (key, where), outcome in zip(waiting.items(), outcomes, strict=True):
-            self._take_outcome(key, where, outcome.body, outcome.problem, batch, made)
+                # The same name and content twice in one pass is computed once.
+                waiting.setdefault(key, []).append(step)
+        while waiting:
+            first = [where[0] for where in waiting.values()]
+            outcomes = self._run_generator(first, sources, expected)
+            again: dict[MemoKey, list[Step]] = {}
+            for (key, where), outcome in zip(waiting.items(), outcomes, strict=True):
+                if outcome.body is None and outcome.of_place and len(where) > 1:
+                    # Gone or changed here, but another place has the same.
+                    made[where[0].path] = _failed(outcome)
+                    again[key] = where[1:]
+                else:
+                    self._take_outcome(key, where, outcome, batch, made)
+            waiting = again
         return made
+
+    def _run_generator(
+        self, steps: list[Step], sources: Mapping[str, BodyHash], expected: int
+    ) -> list[Generated]:
+        pool = self._workers()
+        assert pool is not None
+        if self.type.input is None:
+            tasks = [Task(step.path, step.entry.content_id, step.entry.size) for step in steps]
+            return pool.run(tasks, expected)
+        self._read_bodies(sources[step.path] for step in steps)
+        return [pool.run_on(step.path, self._body(sources[step.path])) for step in steps]
 
     def _input_head(self, step: Step) -> Head | None:
         """The fresh frame that this type reads instead of the file."""
@@ -190,21 +214,19 @@ class Regeneration:
     def _take_outcome(
         self,
         key: MemoKey,
-        where: list[str],
-        body: str | None,
-        problem: str | None,
+        where: list[Step],
+        outcome: Generated,
         batch: FrameBatch,
         made: dict[str, _Made],
     ) -> None:
-        if body is None:
-            for path in where:
-                made[path] = _Made(None, Action.GENERATED, problem or "changed meanwhile")
+        if outcome.body is None:
+            made.update((step.path, _failed(outcome)) for step in where)
             return
-        content = self._keep_body(body, batch)
+        content = self._keep_body(outcome.body, batch)
         batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
-        for number, path in enumerate(where):
+        for number, step in enumerate(where):
             action = Action.GENERATED if number == 0 else Action.REUSED
-            made[path] = _Made(content, action)
+            made[step.path] = _Made(content, action)
 
     def _file_frame(self, step: Step, made: _Made | None, batch: FrameBatch) -> list[Event]:
         if made is None or made.content is None:
@@ -247,7 +269,7 @@ class Regeneration:
         new = batch.heads.get((path, self.type.name, agent))
         return new or self.engine.shelf.head(path, self.type.name, agent)
 
-    def _folder_frame(self, step: Step, batch: FrameBatch) -> list[Event]:
+    def _folder_frame(self, step: Step, chunk: list[Step], batch: FrameBatch) -> list[Event]:
         maker = self.type.folder
         assert maker is not None
         frames, bodies, current = self._children(step, batch)
@@ -259,8 +281,10 @@ class Regeneration:
         action = Action.REUSED
         if content is None:
             action = Action.GENERATED
+            self._fetch_bodies(chunk, batch)
+            inputs = self._inputs(bodies)
             try:
-                content = self._keep_body(maker.policy.synthesize(self._inputs(bodies)), batch)
+                content = self._keep_body(maker.policy.synthesize(inputs), batch)
             except Exception as error:  # a custom policy may raise anything
                 problem = f"{type(error).__name__}: {error}"
                 return [Event("failed", step.path, self.type.name, None, problem)]
@@ -279,24 +303,35 @@ class Regeneration:
     def _body(self, content: BodyHash) -> str:
         known = self._bodies.get(content)
         if known is None:
-            fetched = self.engine.shelf.store.bodies([content])
-            known = fetched.get(content, "")
-            self._bodies[content] = known
+            self._read_bodies([content])
+            known = self._bodies.get(content)
+        if known is None:
+            raise CorruptError(
+                f"the body {content.hex()[:12]} of a head is not stored",
+                hint="run `merkle repair`: what is generated is made again from the files",
+            )
         return known
 
+    def _read_bodies(self, wanted: Iterable[BodyHash]) -> None:
+        missing = [content for content in wanted if content not in self._bodies]
+        self._bodies.update(self.engine.shelf.store.bodies(missing))
+
     def _fetch_bodies(self, chunk: Iterable[Step], batch: FrameBatch) -> None:
-        """Read in one query the bodies that this chunk's policies may need."""
+        """Read in one query the bodies that this chunk's policies may need, once one runs."""
+        if self._fetched:
+            return
+        self._fetched = True
+        if len(self._bodies) > 20 * CHUNK:
+            self._bodies = dict(batch.bodies)
         wanted: set[BodyHash] = set()
         for step in chunk:
             if step.entry.folder is not None:
                 for name, child in step.entry.folder.entries.items():
                     if self.type.rules.wants(child):
                         head = self._head(paths.join(step.path, name), child, batch)
-                        if head is not None and head.content not in self._bodies:
+                        if head is not None:
                             wanted.add(head.content)
-        if len(self._bodies) > 20 * CHUNK:
-            self._bodies.clear()
-        self._bodies.update(self.engine.shelf.store.bodies(wanted))
+        self._read_bodies(wanted)
 
     # -- storing
 
@@ -322,18 +357,22 @@ class Regeneration:
         verified = step.entry.content_id if current else None
         key = (step.path, self.type.name, agent)
         old = self.engine.shelf.head(*key)
-        head = Head(identity, basis, content, verified, self.type.rules.config, action)
+        config = self.type.rules.config_for(step.entry)
+        head = Head(identity, basis, content, verified, config, action)
         if old is not None and old.frame_id == identity:
             # The same frame again: only the proof of its freshness can be new.
             again = head._replace(action=old.action)
             if again != old:
                 batch.heads[key] = again
-            return []
+            ran = action is Action.GENERATED
+            return [Event(action.value, step.path, self.type.name, identity)] if ran else []
         inputs = None
         if document is not None:
             inputs = remember_inputs(self.engine, key, document, batch)
-        meta, now = json.dumps({"action": action.value}), self.engine.clock.now_ns()
-        kind = self.type.name
+        about = {"action": action.value}
+        if self.asked_by is not None:
+            about["asked_by"] = self.asked_by
+        meta, now, kind = json.dumps(about), self.engine.clock.now_ns(), self.type.name
         batch.frames.append(
             Frame(identity, step.path, kind, agent, basis, content, node_id, inputs, meta, now)
         )
@@ -347,3 +386,7 @@ class _Made(NamedTuple):
     content: BodyHash | None
     action: Action
     problem: str | None = None
+
+
+def _failed(outcome: Generated) -> _Made:
+    return _Made(None, Action.GENERATED, outcome.problem or "changed meanwhile")

@@ -7,8 +7,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.engine.documents import JsonObject
 from indexer.engine.engine import Engine
+from indexer.engine.salvage import missing_records
 from indexer.errors import CorruptError, MerkleError
 from indexer.store import journal
 from indexer.store.layout import Layout, read_format
@@ -17,7 +19,7 @@ from indexer.store.lock import OwnerLock
 
 def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> JsonObject:
     """Check the journal and the database; rebuild what does not hold. Never deletes anything."""
-    read_format(root)
+    algorithm = workspace_hash(read_format(root).hash_name)
     layout = Layout(root)
     done: list[str] = []
     gone: list[str] = []
@@ -25,7 +27,7 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
     lock = OwnerLock(layout.lock, "repair")
     lock.acquire(wait=10.0)
     try:
-        _repair_journal(layout, done, gone, quarantined)
+        _repair_journal(layout, algorithm, done, gone, quarantined)
     finally:
         lock.release()
     problem = _database_problem(root)
@@ -55,19 +57,29 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
 
 
 def _repair_journal(
-    layout: Layout, done: list[str], gone: list[str], quarantined: list[str]
+    layout: Layout,
+    algorithm: WorkspaceHash,
+    done: list[str],
+    gone: list[str],
+    quarantined: list[str],
 ) -> None:
-    if not layout.journal.exists():
+    """Write the journal anew when it is damaged, or lacks what the database still has."""
+    problems: list[object] = ["it is missing"]
+    saved = journal.Salvage()
+    if layout.journal.exists():
+        problems = list(journal.check(layout.journal))
+        saved = journal.salvage(layout.journal)
+    kept = [record for _, record in saved.records]
+    found = missing_records(layout, algorithm, kept)
+    if not found and (not problems or not layout.journal.exists()):
         return
-    problems = journal.check(layout.journal)
-    if not problems:
-        return
-    saved = journal.salvage(layout.journal)
-    moved = journal.replace(
-        layout.journal, (record for _, record in saved.records), layout.quarantine
-    )
+    layout.journal.mkdir(exist_ok=True)
+    moved = journal.replace(layout.journal, (*kept, *found), layout.quarantine)
     quarantined.append(str(moved))
-    done.append(f"the journal was put aside and written anew: {problems[0]}")
+    reason = problems[0] if problems else "it ends before what the database has applied"
+    done.append(f"the journal was put aside and written anew: {reason}")
+    if found:
+        done.append(f"{len(found)} records that the journal lost came from the database")
     for numbers in saved.gone:
         gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
     # The numbers moved, so what the database applied cannot be compared any more.

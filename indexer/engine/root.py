@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from indexer.errors import UncheckedError
-from indexer.store.layout import Layout
+from indexer.store.layout import FOLDER, Layout
 
 
 class UnavailableError(UncheckedError):
@@ -48,6 +48,12 @@ def check_root(root: Path, layout: Layout, lock_identity: tuple[int, int]) -> No
             f"{root} is another folder now, with an index of its own",
             hint="start `merkle watch` again to serve the new one",
         )
+
+
+def is_bare(root: Path) -> bool:
+    """Whether nothing but the index and git's own folder is left; ignored files count."""
+    with os.scandir(root) as entries:
+        return all(entry.name in (FOLDER, ".git") for entry in entries)
 
 
 def refuse_emptying(root: Path, nodes_before: int) -> EmptiedError:

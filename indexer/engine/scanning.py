@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.core import paths
 from indexer.core.changes import Change
 from indexer.core.tree import Tree
 from indexer.engine.documents import RemarkDocument, ScanDocument
-from indexer.engine.root import UnavailableError, refuse_emptying
+from indexer.engine.root import UnavailableError, is_bare, refuse_emptying
 from indexer.scan.assemble import assemble
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous, TreeBefore
 from indexer.scan.reconcile import Reconciled, reconcile
@@ -83,7 +86,8 @@ def _walk(engine: Engine, walker: Walker) -> Observed:
 
 def _refuse_sudden_emptiness(engine: Engine, observed: Observed, old: Tree) -> None:
     seen = observed.folders[paths.ROOT]
-    if seen.entries == {} and not seen.folders and old.root.entries:
+    shows_nothing = seen.entries == {} and not seen.folders
+    if shows_nothing and old.root.entries and is_bare(engine.root):
         raise refuse_emptying(engine.root, old.root.totals.nodes)
 
 
@@ -107,9 +111,21 @@ def look_again(
             f"{engine.root} cannot be read: {error.strerror or error}",
             hint="the index keeps its last state; check the folder and its permissions",
         ) from error
-    if before.root.entries and not found.tree.root.entries:
+    if before.root.entries and not found.tree.root.entries and is_bare(engine.root):
         raise refuse_emptying(engine.root, before.root.totals.nodes)
     return found
+
+
+def all_of(root: Path, path: str) -> list[tuple[str, bool]]:
+    """What to look at for one path: it and everything below, or the folder around it that went."""
+    for above in reversed(paths.ancestors(path)):
+        try:
+            mode = os.lstat(root / paths.text_to_os(above)).st_mode
+        except OSError:
+            mode = 0
+        if above and not stat.S_ISDIR(mode):
+            return [(above, True)]
+    return [(path, True)]
 
 
 def remark_documents(remarks: Iterable[tuple[str, str]]) -> list[RemarkDocument]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
+from indexer.regenerate.plan import Rules
 from indexer.store.frames import FrameBatch, FrameStore
 
 Slot = tuple[str, str]
@@ -13,14 +15,20 @@ Slot = tuple[str, str]
 
 
 class Shelf:
-    """A write-through cache over the frame store; only the owner's writing thread changes it."""
+    """A write-through cache over the frame store; only the owner's writing thread changes it.
+
+    Other threads may read at any time. The lock makes sure that what one of them loads is not
+    older than what is stored meanwhile.
+    """
 
     def __init__(self, store: FrameStore) -> None:
         self.store = store
+        self._lock = threading.RLock()
         self._slots: dict[Slot, dict[str, Head]] | None = None
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
         self._bodies: set[BodyHash] | None = None
         self._frames: set[FrameId] | None = None
+        self._inputs: set[bytes] | None = None
         self._next_seq: int | None = None
         self.version = 0
         """Moves with every change of a head."""
@@ -28,72 +36,98 @@ class Shelf:
     @property
     def slots(self) -> dict[Slot, dict[str, Head]]:
         """Every head: by type and agent, then by path."""
-        if self._slots is None:
-            self._slots = {}
-            for (path, frame_type, agent), head in self.store.heads().items():
-                self._slots.setdefault((frame_type, agent), {})[path] = head
-        return self._slots
+        known = self._slots
+        if known is None:
+            with self._lock:
+                known = self._slots
+                if known is None:
+                    known = {}
+                    for (path, frame_type, agent), head in self.store.heads().items():
+                        known.setdefault((frame_type, agent), {})[path] = head
+                    self._slots = known
+        return known
 
     def head(self, path: str, frame_type: str, agent: str) -> Head | None:
         """One head."""
-        return self.slots.get((frame_type, agent), {}).get(path)
+        heads = self.slots.get((frame_type, agent))
+        return None if heads is None else heads.get(path)
 
     def heads_of(self, frame_type: str) -> Callable[[str, str], Head | None]:
         """A quick look-up of one type's heads by path and agent."""
         by_agent = {
-            agent: heads for (kind, agent), heads in self.slots.items() if kind == frame_type
+            agent: heads for (kind, agent), heads in list(self.slots.items()) if kind == frame_type
         }
         none: dict[str, Head] = {}
         return lambda path, agent: by_agent.get(agent, none).get(path)
 
     def heads_at(self, path: str) -> dict[Slot, Head]:
         """The heads of one path, in order of type and agent."""
-        slots = sorted(self.slots.items())
-        return {slot: heads[path] for slot, heads in slots if path in heads}
+        found = {}
+        for slot, heads in sorted(self.slots.items()):
+            head = heads.get(path)
+            if head is not None:
+                found[slot] = head
+        return found
 
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""
-        if self._memo is None:
-            self._memo = self.store.memo()
-        return self._memo.get(key, (0, None))
+        known = self._memo
+        if known is None:
+            with self._lock:
+                known = self._memo = self._memo or self.store.memo()
+        return known.get(key, (0, None))
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
-        if self._bodies is None:
-            self._bodies = self.store.known_bodies()
-        return content in self._bodies
+        known = self._bodies
+        if known is None:
+            with self._lock:
+                known = self._bodies = self._bodies or self.store.known_bodies()
+        return content in known
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
-        if self._frames is None:
-            self._frames = {stored.frame.frame_id for stored in self.store.all_frames()}
-        return frame_id in self._frames
+        known = self._frames
+        if known is None:
+            with self._lock:
+                known = self._frames = self._frames or self.store.frame_ids()
+        return frame_id in known
+
+    def _has_inputs(self, inputs: bytes) -> bool:
+        if self._inputs is None:
+            self._inputs = self.store.input_hashes()
+        return inputs in self._inputs
 
     def keep(self, batch: FrameBatch) -> int:
         """Store a batch, without what is stored already, and take it into the cache."""
-        batch.bodies = {
-            content: text for content, text in batch.bodies.items() if not self.has_body(content)
-        }
-        batch.frames = list(
-            {f.frame_id: f for f in batch.frames if not self.has_frame(f.frame_id)}.values()
-        )
-        if batch.inputs:
-            known = self.store.known_inputs(list(batch.inputs))
-            batch.inputs = {key: v for key, v in batch.inputs.items() if key not in known}
-        if self._next_seq is None:
-            self._next_seq = self.store.next_seq()
-        seq = self._next_seq
-        self.store.record(batch, seq)
-        self._next_seq += 1
-        self._take_in(batch)
-        return seq
+        with self._lock:
+            batch.bodies = {
+                content: text
+                for content, text in batch.bodies.items()
+                if not self.has_body(content)
+            }
+            batch.frames = list(
+                {f.frame_id: f for f in batch.frames if not self.has_frame(f.frame_id)}.values()
+            )
+            batch.inputs = {
+                key: value for key, value in batch.inputs.items() if not self._has_inputs(key)
+            }
+            if self._next_seq is None:
+                self._next_seq = self.store.next_seq()
+            seq = self._next_seq
+            self.store.record(batch, seq)
+            self._next_seq += 1
+            self._take_in(batch)
+            return seq
 
     def _take_in(self, batch: FrameBatch) -> None:
-        assert self._bodies is not None or not batch.bodies
+        """What is stored now; a cache that is not loaded will find it there."""
         if self._bodies is not None:
             self._bodies.update(batch.bodies)
         if self._frames is not None:
             self._frames.update(frame.frame_id for frame in batch.frames)
+        if self._inputs is not None:
+            self._inputs.update(batch.inputs)
         if self._slots is not None:
             for (path, frame_type, agent), head in batch.heads.items():
                 self._slots.setdefault((frame_type, agent), {})[path] = head
@@ -102,18 +136,38 @@ class Shelf:
         if batch.heads:
             self.version += 1
 
-    def unverified_above(self, path: str, types: Iterable[str]) -> dict[HeadKey, Head]:
-        """The heads of these types on the way to the root, with their proof taken back."""
-        wanted = set(types)
-        return {
-            (above, frame_type, agent): heads[above]._replace(verified=None)
-            for (frame_type, agent), heads in self.slots.items()
-            if frame_type in wanted
-            for above in paths.ancestors(path)
-            if above in heads and heads[above].verified is not None
-        }
+    def unproved(
+        self, moved: Iterable[HeadKey], rules: Rules, readers: Iterable[str] = ()
+    ) -> dict[HeadKey, Head]:
+        """The heads whose proof falls when some heads of a type move.
+
+        A file's frame is read by every folder above it and, in the types that read this one, by
+        its own; a folder's frame only by what the same policy makes above it.
+        """
+        files: set[str] = set()
+        folders: set[str] = set()
+        by_policy = {rules.folder_agent} - {rules.file_agent}
+        for path, _, agent in moved:
+            (folders if agent in by_policy else files).add(path)
+        above_files = {above for path in files for above in paths.ancestors(path)}
+        above_all = above_files.union(*(paths.ancestors(path) for path in folders))
+        found: dict[HeadKey, Head] = {}
+        for (kind, agent), heads in list(self.slots.items()):
+            if kind == rules.type:
+                touched = above_all if agent == rules.folder_agent else above_files
+            elif kind in readers:
+                touched = above_files | files
+            else:
+                continue
+            for path in touched:
+                head = heads.get(path)
+                if head is not None and head.verified is not None:
+                    found[(path, kind, agent)] = head._replace(verified=None)
+        return found
 
     def forget(self) -> None:
         """Drop the cache, so that the next use reads the store again."""
-        self._slots = self._memo = self._bodies = self._frames = self._next_seq = None
-        self.version += 1
+        with self._lock:
+            self._slots = self._memo = self._bodies = self._frames = self._inputs = None
+            self._next_seq = None
+            self.version += 1

@@ -55,7 +55,7 @@ def describe(
     """Put the document together."""
     head = engine.trees.head()
     totals = head.totals if head else Totals(0, 0, 0, 0)
-    frames, types, agents = engine.frame_states(present)
+    states = engine.frame_states(present)
     return {
         "workspace": str(engine.root),
         "scanned": head is not None,
@@ -75,9 +75,10 @@ def describe(
         },
         "skipped": remark_documents(skipped),
         "unreadable": remark_documents(unreadable),
-        "frames": frames,
-        "types": types,
-        "agents": agents,
+        "frames": states.totals,
+        "types": states.types,
+        "agents": states.agents,
+        "not_fresh": states.stale,
         "largest": engine.trees.largest(LARGEST),
         "service": dict(NO_SERVICE),
     }

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
     BodyHash,
+    Frame,
     FrameId,
     MemoKey,
     body_hash,
     frame_id,
 )
+from indexer.core.hashing import WorkspaceHash
+from indexer.engine.agents import check_agent
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import note_basis
 from indexer.engine.journaling import apply_record
+from indexer.engine.notes import CARRIED_FROM
 from indexer.engine.reading import path_of
+from indexer.engine.types import TYPE_NAME
 from indexer.errors import UsageError
-from indexer.store.frames import FrameBatch, StoredFrame
+from indexer.store.frames import FrameBatch, FrameStore
 from indexer.store.pack import read_pack, write_pack
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
-PACK_FORMAT = 1
+PACK_FORMAT: Final = 1
+_GROUP: Final = 1000
 
 
 class PackContentError(UsageError):
@@ -45,46 +51,56 @@ def export_pack(engine: Engine, file: Path, nodes: Sequence[str] = ()) -> JsonOb
 
 def _records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]:
     yield {"kind": "pack", "format": PACK_FORMAT, "hash": engine.algorithm.name}
-    for agent in engine.frames.agents().values():
-        yield {
-            "kind": "agent",
-            "id": agent.id,
-            "role": agent.role,
-            "can": list(agent.capabilities),
-        }
-    notes = [
-        stored
-        for stored in engine.frames.all_frames()
-        if not stored.frame.agent.startswith(GENERATED_AGENT_PREFIX)
-        and any(paths.is_within(stored.frame.path, scope) for scope in scopes)
-    ]
-    yield from _note_records(engine, notes)
+    yield from agent_records(engine.frames)
+    yield from note_records(engine.frames, scopes)
     yield from _memo_records(engine, scopes)
 
 
-def _note_records(engine: Engine, notes: Iterable[StoredFrame]) -> Iterator[JsonObject]:
-    for stored in notes:
-        frame = stored.frame
-        body = engine.frames.bodies([frame.content]).get(frame.content)
-        if body is None or frame.inputs is None:
-            continue
-        meta = json.loads(frame.meta)
-        record: JsonObject = {
-            "kind": "frame",
-            "frame_id": frame.frame_id.hex(),
-            "path": frame.path,
-            "type": frame.type,
-            "agent": frame.agent,
-            "body": body,
-            "node_id": frame.node_id.hex(),
-            "inputs": engine.frames.inputs(frame.inputs),
-            "created_ns": frame.created_ns,
-        }
-        origin = meta.pop("carried_from", None)
-        if origin is not None:
-            record["carried_from"] = origin
-        record["meta"] = meta
-        yield record
+def agent_records(store: FrameStore) -> Iterator[JsonObject]:
+    """Every registered agent, as the journal keeps it."""
+    for agent in store.agents().values():
+        able = list(agent.capabilities)
+        yield {"kind": "agent", "id": agent.id, "role": agent.role, "can": able}
+
+
+def note_records(store: FrameStore, scopes: Sequence[str] = (paths.ROOT,)) -> Iterator[JsonObject]:
+    """Every frame in some scopes that an agent wrote, oldest first, as the journal keeps it."""
+    notes = [
+        stored.frame
+        for stored in store.all_frames()
+        if not stored.frame.agent.startswith(GENERATED_AGENT_PREFIX)
+        and any(paths.is_within(stored.frame.path, scope) for scope in scopes)
+    ]
+    heads = {head.frame_id for head in store.heads().values()}
+    for start in range(0, len(notes), _GROUP):
+        group = notes[start : start + _GROUP]
+        bodies = store.bodies(frame.content for frame in group)
+        inputs = store.note_inputs(frame.frame_id for frame in group)
+        for frame in group:
+            if frame.content in bodies and frame.frame_id in inputs:
+                record = _note_record(frame, bodies[frame.content], inputs[frame.frame_id])
+                # The history comes along, but only what is said now becomes a head elsewhere.
+                yield record if frame.frame_id in heads else {**record, "head": False}
+
+
+def _note_record(frame: Frame, body: str, inputs: dict[str, Any]) -> JsonObject:
+    meta = json.loads(frame.meta)
+    origin = meta.pop(CARRIED_FROM, None)
+    record: JsonObject = {
+        "kind": "frame",
+        "frame_id": frame.frame_id.hex(),
+        "path": frame.path,
+        "type": frame.type,
+        "agent": frame.agent,
+        "body": body,
+        "node_id": frame.node_id.hex(),
+        "inputs": inputs,
+        "meta": meta,
+        "created_ns": frame.created_ns,
+    }
+    if origin is not None:
+        record[CARRIED_FROM] = origin
+    return record
 
 
 def _memo_records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]:
@@ -103,8 +119,8 @@ def _memo_records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]
         for key, (generation, content) in sorted(memo.items())
         if content is not None and (wanted is None or content in wanted)
     ]
-    for start in range(0, len(chosen), 1000):
-        group = chosen[start : start + 1000]
+    for start in range(0, len(chosen), _GROUP):
+        group = chosen[start : start + _GROUP]
         bodies = engine.frames.bodies(content for _, _, content in group)
         for key, generation, content in group:
             if content in bodies:
@@ -119,17 +135,28 @@ def _memo_records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]
 
 def import_pack(engine: Engine, file: Path) -> JsonObject:
     """Take in a pack: checked whole, then journalled and stored; what is known already is left."""
-    records = [_checked(engine, record) for record in _body_of(engine, file)]
+    records = [_checked(engine.algorithm, record) for record in _body_of(engine, file)]
+    _keep_own_heads(engine, records)
     fresh = [record for record in records if not _is_known(engine, record)]
     durable = [record for record in fresh if record["kind"] != "memo"]
     computed = [record for record in fresh if record["kind"] == "memo"]
     engine.journal_and_apply(durable)
-    for start in range(0, len(computed), 1000):
+    for start in range(0, len(computed), _GROUP):
         batch = FrameBatch()
-        for record in computed[start : start + 1000]:
+        for record in computed[start : start + _GROUP]:
             apply_record(engine, record, batch)
         engine.shelf.keep(batch)
     return {"file": str(file), "records": len(records), "added": len(fresh)}
+
+
+def _keep_own_heads(engine: Engine, records: Sequence[dict[str, Any]]) -> None:
+    """Where the pack does not know what a head says here, its notes join the history only."""
+    frames = [record for record in records if record["kind"] == "frame"]
+    packed = {record["frame_id"] for record in frames}
+    for record in frames:
+        head = engine.shelf.head(record["path"], record["type"], record["agent"])
+        if head is not None and head.frame_id.hex() not in packed:
+            record["head"] = False
 
 
 def _body_of(engine: Engine, file: Path) -> Iterator[dict[str, Any]]:
@@ -150,27 +177,53 @@ def _body_of(engine: Engine, file: Path) -> Iterator[dict[str, Any]]:
     yield from records
 
 
-def _checked(engine: Engine, record: dict[str, Any]) -> dict[str, Any]:
+def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]:
     """Refuse a record whose ids do not follow from what it holds."""
     try:
         if record["kind"] == "memo":
-            if body_hash(record["body"]).hex() != record["content"]:
-                raise PackContentError("a memo entry's body is not what its hash says")
-            bytes.fromhex(record["key"])
-            int(record["generation"])
+            _check_memo(record)
         elif record["kind"] == "frame":
-            basis = note_basis(engine, paths.parse(record["path"]), record["inputs"])
-            content = body_hash(record["body"])
-            made = frame_id(basis, record["type"], record["agent"], content)
-            if made.hex() != record["frame_id"]:
-                raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
+            check_note(algorithm, record)
         elif record["kind"] == "agent":
-            str(record["id"]), str(record["role"]), list(record["can"])
+            check_agent(record["id"], record["role"], record["can"])
         else:
             raise PackContentError(f"unknown record kind {record['kind']!r}")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except PackContentError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, UsageError) as error:
         raise PackContentError(f"a record is malformed: {error!r}") from error
     return record
+
+
+def _check_memo(record: dict[str, Any]) -> None:
+    if body_hash(record["body"]).hex() != record["content"]:
+        raise PackContentError("a memo entry's body is not what its hash says")
+    generation = record["generation"]
+    if len(bytes.fromhex(record["key"])) != 32 or not isinstance(generation, int):
+        raise PackContentError("a memo entry has no proper key")
+    if not 0 <= generation < 1 << 31:
+        raise PackContentError("a memo entry has an impossible generation")
+
+
+def check_note(algorithm: WorkspaceHash, record: dict[str, Any]) -> None:
+    """Refuse a note whose id does not follow from what it holds."""
+    path, agent, kind = record["path"], record["agent"], record["type"]
+    if paths.parse(path) != path or agent.startswith(GENERATED_AGENT_PREFIX):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is nobody's note")
+    if not TYPE_NAME.fullmatch(kind):
+        raise PackContentError(f"{kind!r} is no frame type")
+    basis = note_basis(algorithm, path, record["inputs"])
+    if frame_id(basis, kind, agent, body_hash(record["body"])).hex() != record["frame_id"]:
+        raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
+    if not isinstance(record.get("head", True), bool):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is neither head nor history")
+    meta, origin = record["meta"], record.get(CARRIED_FROM, "")
+    texts = [*meta, *meta.values(), origin]
+    if not all(isinstance(text, str) for text in texts):
+        raise PackContentError(f"frame {record['frame_id'][:12]} has metadata that is no text")
+    bytes.fromhex(record["node_id"])
+    if not isinstance(record["created_ns"], int) or abs(record["created_ns"]) >= 1 << 63:
+        raise PackContentError(f"frame {record['frame_id'][:12]} has an impossible time")
 
 
 def _is_known(engine: Engine, record: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +11,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from indexer.core import paths
-from indexer.core.frames import GENERATED_AGENT_PREFIX, Fingerprint, fingerprint
+from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
+    ON_CONTENT,
+    ON_LISTING,
+    Fingerprint,
+    fingerprint,
+)
 from indexer.core.hashing import prefixed
 from indexer.errors import UsageError
+from indexer.generators import base as generators
 from indexer.generators.base import Generator
-from indexer.generators.registry import custom_policy, make_generator
+from indexer.generators.registry import custom_policy, generator_names, make_generator
 from indexer.regenerate.plan import Rules
+from indexer.synthesis import base as policies
 from indexer.synthesis.base import Policy, Tokens
 from indexer.synthesis.registry import make_policy, policy_names
 
 DEFAULT_TYPES: Final[dict[str, Any]] = {"outline": {"file": "outline", "folder": "summarize"}}
 DEFAULT_TOKENIZER: Final = "o200k_base"
-_KEYS: Final = {"scope", "file", "folder", "input"}
+_KEYS: Final = {"scope", "file", "folder", "input", "verify"}
+TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
 class TypeConfigError(UsageError):
@@ -38,6 +48,8 @@ class FileMaker:
     name: str
     options: Mapping[str, object]
     print: Fingerprint
+    verify: bool
+    """Whether it is run twice and its outputs compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +80,39 @@ def load_types(root: Path, size_limit: int, tokens: Tokens) -> dict[str, FrameTy
     return types
 
 
+def file_maker(
+    name: str, options: Mapping[str, object], *, verify: bool | None = None
+) -> FileMaker:
+    """A file generator by name; custom code is checked unless told otherwise."""
+    checked = name not in generator_names() if verify is None else verify
+    made = make_generator(name, options)
+    generator = generators.verified(made) if checked else made
+    prints = fingerprint(generator.fingerprint_parts())
+    return FileMaker(generator, name, options, prints, checked)
+
+
+def folder_maker(
+    name: str, options: Mapping[str, object], tokens: Tokens, *, verify: bool | None = None
+) -> FolderMaker:
+    """A folder policy by name, built in or custom; custom code is checked in the same way."""
+    custom = name not in policy_names()
+    made: Policy
+    made = custom_policy(name, options) if custom else make_policy(name, options, tokens=tokens)
+    policy = policies.verified(made) if (custom if verify is None else verify) else made
+    return FolderMaker(policy, fingerprint(policy.fingerprint_parts()))
+
+
+def folder_config(file_config: bytes, folder: FolderMaker | None, size_limit: int) -> bytes:
+    """What a folder's frame depends on: its policy, and what decides its children's frames."""
+    return _hash(file_config, folder.print if folder else b"", str(size_limit).encode())
+
+
 def _declared(root: Path) -> dict[str, Any]:
     path = root / "merkle.toml"
     if not path.exists():
         return DEFAULT_TYPES
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise TypeConfigError(f"merkle.toml: {error}", hint="mend the file") from error
     types = document.get("types")
@@ -81,6 +120,13 @@ def _declared(root: Path) -> dict[str, Any]:
         return DEFAULT_TYPES
     if not isinstance(types, dict) or not all(isinstance(t, dict) for t in types.values()):
         raise TypeConfigError("merkle.toml: [types] must hold one table per frame type")
+    for name in types:
+        if not TYPE_NAME.fullmatch(name) or name in (ON_CONTENT, ON_LISTING):
+            raise TypeConfigError(
+                f"merkle.toml: {name!r} cannot be the name of a frame type",
+                hint="use lower-case letters, digits, dot, dash and underscore;"
+                f" {ON_CONTENT} and {ON_LISTING} are what a note can be bound to",
+            )
     return types
 
 
@@ -113,43 +159,58 @@ def _frame_type(
             f"merkle.toml: types.{name}.{unknown[0]} is not a setting",
             hint=f"known are: {', '.join(sorted(_KEYS))}",
         )
-    source = table.get("input")
-    file = _file_maker(name, table.get("file"))
-    folder = _folder_maker(name, table.get("folder"), tokens)
+    verify = table.get("verify")
+    if verify is not None and not isinstance(verify, bool):
+        raise TypeConfigError(f"merkle.toml: types.{name}.verify is neither true nor false")
+    of_file = _maker(name, "file", table.get("file"))
+    of_folder = _maker(name, "folder", table.get("folder"))
+    file = file_maker(*of_file, verify=verify) if of_file else None
+    folder = folder_maker(*of_folder, tokens, verify=verify) if of_folder else None
     if file is None and folder is None:
         raise TypeConfigError(f"merkle.toml: types.{name} names neither `file` nor `folder`")
+    source = known[table["input"]] if table.get("input") is not None else None
+    if source is not None and (file is None or source.file is None):
+        raise TypeConfigError(
+            f"merkle.toml: types.{name}.input needs a `file` here and in types.{source.name}",
+            hint="a generator of files reads the other type's frame of the same file",
+        )
+    scopes = _scopes(name, table.get("scope"), source)
+    below = source.rules.file_config if source else b""
+    file_config = _hash(file.print if file else b"", below)
     rules = Rules(
         type=name,
-        scopes=_scopes(name, table.get("scope", "")),
-        config=_config_hash(
-            file, folder, known[source].rules.config if source else b"", size_limit
-        ),
+        scopes=scopes,
+        file_config=file_config,
+        folder_config=folder_config(file_config, folder, size_limit),
         size_limit=size_limit,
         has_file_frames=file is not None,
         has_folder_frames=folder is not None,
         file_agent=GENERATED_AGENT_PREFIX + (file.generator.name if file else "none"),
         folder_agent=GENERATED_AGENT_PREFIX + (folder.policy.name if folder else "none"),
     )
-    return FrameType(name, file, folder, source, rules)
+    return FrameType(name, file, folder, source.name if source else None, rules)
 
 
-def _config_hash(
-    file: FileMaker | None, folder: FolderMaker | None, source: bytes, size_limit: int
-) -> bytes:
-    fields = (
-        file.print if file else b"",
-        folder.print if folder else b"",
-        source,
-        str(size_limit).encode(),
-    )
+def _hash(*fields: bytes) -> bytes:
     return hashlib.sha256(b"".join(prefixed(field) for field in fields)).digest()
 
 
-def _scopes(name: str, value: object) -> tuple[str, ...]:
+def _scopes(name: str, value: object, source: FrameType | None) -> tuple[str, ...]:
+    """The declared scopes; a type that reads another one stays where that one is kept."""
+    if value is None:
+        return source.rules.scopes if source else (paths.ROOT,)
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
         raise TypeConfigError(f"merkle.toml: types.{name}.scope must be a path or a list of paths")
-    return tuple(sorted({paths.parse(item) for item in listed}))
+    scopes = tuple(sorted({paths.parse(item) for item in listed}))
+    outside = [scope for scope in scopes if source and not source.rules.covers(scope)]
+    if source is not None and outside:
+        raise TypeConfigError(
+            f"merkle.toml: types.{name}.scope has {outside[0] or 'the whole workspace'!r},"
+            f" where its input {source.name} is not kept",
+            hint=f"widen the scope of types.{source.name}, or leave this one out",
+        )
+    return scopes
 
 
 def _maker(name: str, key: str, value: object) -> tuple[str, dict[str, object]] | None:
@@ -164,23 +225,3 @@ def _maker(name: str, key: str, value: object) -> tuple[str, dict[str, object]] 
         f"merkle.toml: types.{name}.{key} must be a name or a table with `use`",
         hint=f'for example {key} = {{ use = "outline" }}',
     )
-
-
-def _file_maker(name: str, value: object) -> FileMaker | None:
-    made = _maker(name, "file", value)
-    if made is None:
-        return None
-    generator = make_generator(*made)
-    return FileMaker(generator, made[0], made[1], fingerprint(generator.fingerprint_parts()))
-
-
-def _folder_maker(name: str, value: object, tokens: Tokens) -> FolderMaker | None:
-    made = _maker(name, "folder", value)
-    if made is None:
-        return None
-    policy: Policy
-    if made[0] in policy_names():
-        policy = make_policy(made[0], made[1], tokens=tokens)
-    else:
-        policy = custom_policy(made[0], made[1])
-    return FolderMaker(policy, fingerprint(policy.fingerprint_parts()))

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import stat
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from indexer.core import paths
+from indexer.core.frames import body_hash
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.core.ids import ContentId
-from indexer.generators.base import FileInput, Generator
+from indexer.generators.base import FileInput, Generator, verified
 from indexer.generators.registry import make_generator
 from indexer.scan.reading import open_folder
 
@@ -31,6 +33,7 @@ class Task(NamedTuple):
 
     path: str
     content_id: ContentId
+    size: int
 
 
 class Maker(NamedTuple):
@@ -38,13 +41,16 @@ class Maker(NamedTuple):
 
     name: str
     options: tuple[tuple[str, object], ...]
+    verify: bool
 
 
-class Outcome(NamedTuple):
+class Generated(NamedTuple):
     """What came of a task: a body, or why there is none."""
 
     body: str | None
-    problem: str | None
+    problem: str | None = None
+    of_place: bool = False
+    """Whether the same content may be had from another file."""
 
 
 class GeneratorPool:
@@ -59,10 +65,21 @@ class GeneratorPool:
         self._maker = maker
         self._executor: ProcessPoolExecutor | None = None
 
-    def run(self, tasks: Sequence[Task], expected: int) -> list[Outcome]:
+    def run(self, tasks: Sequence[Task], expected: int) -> list[Generated]:
         """An outcome per task, in order; `expected` tells how many are still to come in all."""
         if self._executor is None and expected < MANY:
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
+        slices = [tasks[i : i + _SLICE] for i in range(0, len(tasks), _SLICE)]
+        try:
+            made = list(self._workers().map(_make_many, slices))
+        except BrokenExecutor:
+            self.close()
+            if not self._can_start():
+                return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
+            made = [self._by_halves(group) for group in slices]
+        return [outcome for group in made for outcome in group]
+
+    def _workers(self) -> ProcessPoolExecutor:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(
                 max_workers=max(2, min(8, os.cpu_count() or 2)),
@@ -70,16 +87,31 @@ class GeneratorPool:
                 initializer=_begin,
                 initargs=(os.fspath(self._root), self._algorithm.name, self._maker),
             )
-        slices = [tasks[i : i + _SLICE] for i in range(0, len(tasks), _SLICE)]
-        return [outcome for group in self._executor.map(_make_many, slices) for outcome in group]
+        return self._executor
 
-    def run_on(self, path: str, text: str) -> Outcome:
-        """Run the generator on another frame's body instead of the file."""
+    def _can_start(self) -> bool:
+        """Whether workers live at all where nothing is asked of them."""
         try:
-            source = FileInput(paths.split(path)[1], text.encode())
-            return Outcome(self._generator.generate(source), None)
-        except Exception as error:  # a custom generator may raise anything
-            return Outcome(None, f"{type(error).__name__}: {error}")
+            self._workers().submit(_make_many, ()).result()
+        except BrokenExecutor:
+            self.close()
+            return False
+        return True
+
+    def _by_halves(self, tasks: Sequence[Task]) -> list[Generated]:
+        """Run tasks among which one may end its process, until it is found."""
+        try:
+            return self._workers().submit(_make_many, tasks).result()
+        except BrokenExecutor:
+            self.close()
+        if len(tasks) == 1:
+            return [Generated(None, "the generator ended its process")]
+        half = len(tasks) // 2
+        return self._by_halves(tasks[:half]) + self._by_halves(tasks[half:])
+
+    def run_on(self, path: str, text: str) -> Generated:
+        """Run the generator on another frame's body instead of the file."""
+        return _generate(self._generator, FileInput(paths.split(path)[1], text.encode()))
 
     def close(self) -> None:
         """End the workers."""
@@ -95,32 +127,39 @@ _worker: tuple[Path, WorkspaceHash, Generator] | None = None
 
 def _begin(root: str, hash_name: str, maker: Maker) -> None:
     global _worker
-    options: Mapping[str, object] = dict(maker.options)
-    _worker = (Path(root), workspace_hash(hash_name), make_generator(maker.name, options))
+    generator = make_generator(maker.name, dict(maker.options))
+    if maker.verify:
+        generator = verified(generator)
+    _worker = (Path(root), workspace_hash(hash_name), generator)
 
 
-def _make_many(tasks: Sequence[Task]) -> list[Outcome]:
+def _make_many(tasks: Sequence[Task]) -> list[Generated]:
     assert _worker is not None
     return [_make(*_worker, task) for task in tasks]
 
 
-def _make(root: Path, algorithm: WorkspaceHash, generator: Generator, task: Task) -> Outcome:
+def _make(root: Path, algorithm: WorkspaceHash, generator: Generator, task: Task) -> Generated:
     """Read the file, make sure it is the content that was asked for, and run the generator."""
     try:
-        content = read_content(root, task.path)
+        content = read_content(root, task.path, task.size)
     except OSError as error:
-        return Outcome(None, f"cannot be read: {error.strerror or error}")
-    if algorithm.of_file(content) != task.content_id:
-        return Outcome(None, None)
-    name = paths.split(task.path)[1]
+        return Generated(None, f"cannot be read: {error.strerror or error}", of_place=True)
+    if content is None or algorithm.of_file(content) != task.content_id:
+        return Generated(None, of_place=True)
+    return _generate(generator, FileInput(paths.split(task.path)[1], content))
+
+
+def _generate(generator: Generator, source: FileInput) -> Generated:
     try:
-        return Outcome(generator.generate(FileInput(name, content)), None)
-    except Exception as error:  # a custom generator may raise anything; one file must not stop all
-        return Outcome(None, f"{type(error).__name__}: {error}")
+        body = generator.generate(source)
+        body_hash(body)
+    except Exception as error:  # a custom generator may do anything; one file must not stop all
+        return Generated(None, f"{type(error).__name__}: {error}")
+    return Generated(body)
 
 
-def read_content(root: Path, path: str) -> bytes:
-    """A file's bytes, reached without following any link inside the workspace."""
+def read_content(root: Path, path: str, size: int) -> bytes | None:
+    """A file's bytes, reached without following any link; None when it has another size."""
     parent, name = paths.split(path)
     folder = open_folder(root, parent)
     try:
@@ -128,5 +167,14 @@ def read_content(root: Path, path: str) -> bytes:
         descriptor = os.open(paths.text_to_os(name), flags, dir_fd=folder)
     finally:
         os.close(folder)
-    with open(descriptor, "rb", buffering=0) as file:
-        return file.readall()
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_size != size:
+            return None
+        pieces, left = [], size
+        while left > 0 and (piece := os.read(descriptor, left)):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(descriptor)

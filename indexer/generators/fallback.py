@@ -39,6 +39,7 @@ _MAGIC = (
 )
 _UTF16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _COMMENT = re.compile(r"\s*(?:#+!?|//+!?|/\*+|\*+/?|--+|;+|%+|<!--|\"\"\"|\"|REM\b|dnl\b)\s?")
+_TITLE = re.compile(r"<title[^<>]{0,200}>([^<>]{1,300})</title>", re.IGNORECASE)
 _EMPTY_SAID = re.compile(r"[\W_]*$", re.ASCII)
 
 
@@ -67,7 +68,8 @@ def head_outline(label: str, content: bytes, *, width: int, lines: int) -> str:
     """The first lines of a text; its first words of prose or code come first of all."""
     kept: list[str] = []
     size = 0
-    for raw in shown(head(content, READ)).split("\n"):
+    beginning = shown(head(content, READ))
+    for raw in beginning.split("\n"):
         line = cut(raw.rstrip(), width - len("| "))
         if not line.strip():
             continue
@@ -75,7 +77,11 @@ def head_outline(label: str, content: bytes, *, width: int, lines: int) -> str:
         if len(kept) == lines or size > MAX_TEXT:
             break
         kept.append("| " + line)
-    title = next((said for line in kept if (said := _said(line[2:]))), "")
+    markup = _TITLE.search(beginning)
+    if markup is not None:
+        title = squeezed(markup[1])
+    else:
+        title = next((said for line in kept if (said := _said(line[2:]))), "")
     return "\n".join([cut(f"[{label}] {title}".rstrip(), width), *kept]) + "\n"
 
 

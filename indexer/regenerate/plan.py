@@ -18,8 +18,10 @@ class Rules:
 
     type: str
     scopes: tuple[str, ...]
-    config: bytes
-    """Hash of everything about the type that can change its frames."""
+    file_config: bytes
+    """Hash of everything declared that can change a file's frame."""
+    folder_config: bytes
+    """Hash of everything declared that can change a folder's frame, what is below it included."""
     size_limit: int
     has_file_frames: bool
     has_folder_frames: bool
@@ -40,9 +42,17 @@ class Rules:
         """Whose head is kept at a node."""
         return self.folder_agent if entry.kind is Kind.DIRECTORY else self.file_agent
 
+    def config_for(self, entry: Entry) -> bytes:
+        """The configuration that a node's frame depends on."""
+        return self.folder_config if entry.kind is Kind.DIRECTORY else self.file_config
+
     def is_current(self, head: Head | None, entry: Entry) -> bool:
         """Whether a head was shown to be fresh for exactly this content and configuration."""
-        return head is not None and head.verified == entry.content_id and head.config == self.config
+        return (
+            head is not None
+            and head.verified == entry.content_id
+            and head.config == self.config_for(entry)
+        )
 
 
 class Step(NamedTuple):
@@ -118,14 +128,22 @@ def chunks(steps: Iterator[Step], size: int) -> Iterator[list[Step]]:
         yield group
 
 
-def affected_types(inputs: Mapping[str, str | None], changed: str) -> list[str]:
-    """The types that read a changed type's frames, directly or through another."""
+def readers_of(inputs: Mapping[str, str | None], source: str) -> list[str]:
+    """The types that read a type's frames, directly or through another."""
     found: list[str] = []
-    pending = [changed]
+    pending = [source]
     while pending:
-        source = pending.pop()
-        for name, source_of in inputs.items():
-            if source_of == source and name not in found:
+        read = pending.pop()
+        for name, reads in inputs.items():
+            if reads == read and name not in found:
                 found.append(name)
                 pending.append(name)
+    return found
+
+
+def sources_of(inputs: Mapping[str, str | None], name: str) -> list[str]:
+    """The types that a type's frames are made from, the first one first, and itself last."""
+    found = [name]
+    while (source := inputs.get(found[0])) is not None:
+        found.insert(0, source)
     return found

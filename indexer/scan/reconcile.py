@@ -15,7 +15,7 @@ from indexer.core.tree import Entry, Tree
 from indexer.scan.assemble import assemble
 from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import RULE_FILES
-from indexer.scan.walk import MAX_DEPTH, Remark, Walker, reason_of
+from indexer.scan.walk import MAX_DEPTH, Remark, Walker, reason_of, special_kind
 
 
 @dataclass(slots=True)
@@ -23,7 +23,10 @@ class Reconciled:
     """A tree brought up to date in the places that were named."""
 
     tree: Tree
+    looked: list[str] = field(default_factory=list)
+    """Paths that were looked at, those below them included."""
     hashed: int = 0
+    skipped: list[Remark] = field(default_factory=list)
     unreadable: list[Remark] = field(default_factory=list)
     unsettled: list[str] = field(default_factory=list)
     """Files that changed under our eyes: to be looked at again."""
@@ -36,6 +39,7 @@ def reconcile(walker: Walker, tree: Tree, dirty: Iterable[tuple[str, bool]]) -> 
     """
     found = Reconciled(tree)
     deep, shallow = _plan(walker, tree, dirty)
+    found.looked = [*deep, *shallow]
     for path in deep:
         _look_deep(walker, found, path)
     updates: dict[str, dict[str, Entry | None]] = {}
@@ -116,6 +120,7 @@ def _look_deep(walker: Walker, found: Reconciled, path: str) -> None:
         return
     found.hashed += observed.hashed
     found.unreadable += observed.unreadable
+    found.skipped += observed.skipped
     folder = assemble(found.tree, observed, path)
     if folder is None:
         return
@@ -227,6 +232,7 @@ def _read(
     is_link = modes.S_ISLNK(stat.st_mode)
     kind = Kind.LINK if is_link else Kind.FILE
     if not is_link and not modes.S_ISREG(stat.st_mode):
+        found.skipped.append(Remark(path, special_kind(stat.st_mode)))
         return None
     if old is not None and old.kind is kind and old.stat == filestat.pack(stat):
         return old

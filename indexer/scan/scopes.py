@@ -25,6 +25,7 @@ class Scopes:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[str, Scope] = {}
+        self._exclude_stat: tuple[int, int] | None = None
 
     def enter_root(self, descriptor: int, names: Iterable[str]) -> Scope:
         """The root's scope, with the rule files its listing shows."""
@@ -108,9 +109,21 @@ class Scopes:
             files = _rule_files(descriptor, RULE_FILES)
             return self.of(parent).child(paths.text_to_bytes(name), files)
 
+    def exclude_moved(self) -> bool:
+        """Whether git's own exclude file, which no watch covers, changed since it was read."""
+        return paths.ROOT in self._known and self._exclude_stat != self._stat_exclude()
+
+    def _stat_exclude(self) -> tuple[int, int] | None:
+        try:
+            stat = os.stat(self._root / INFO_EXCLUDE, follow_symlinks=False)
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_mtime_ns
+
     def _info_exclude(self, descriptor: int) -> bytes:
         if descriptor < 0:
             return b""
+        self._exclude_stat = self._stat_exclude()
         return read_bytes(INFO_EXCLUDE, descriptor, _RULE_FILE_LIMIT) or b""
 
 

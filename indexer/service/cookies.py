@@ -17,6 +17,7 @@ class Cookies:
         self._folder = folder
         self._waiting: dict[str, threading.Event] = {}
         self._numbers = itertools.count(1)
+        self._closed = False
 
     @contextlib.contextmanager
     def sent(self) -> Iterator[threading.Event]:
@@ -24,6 +25,8 @@ class Cookies:
         name = f"{os.getpid()}-{next(self._numbers)}"
         path = self._folder / name
         seen = self._waiting[name] = threading.Event()
+        if self._closed:
+            seen.set()
         try:
             path.touch()
             yield seen
@@ -42,3 +45,8 @@ class Cookies:
         """Events were lost, and a scan of everything follows: nobody has to wait for one."""
         for seen in list(self._waiting.values()):
             seen.set()
+
+    def close(self) -> None:
+        """Nobody looks for cookies any more, so nobody may wait for one."""
+        self._closed = True
+        self.release()

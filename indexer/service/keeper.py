@@ -167,9 +167,10 @@ class Keeper:
             arrived = False
         if arrived:
             return self.call(self._process_all)
+        # A new watcher and a look at everything answer as well, when events arrive again.
         self._unproven = self._unproven or _NOT_NOTICED
         self.lost(self._unproven)
-        return False
+        return self.call(self._process_all) and self._unproven is None
 
     def _wait_for(self, seen: threading.Event, patience: float) -> bool:
         """Wait for a cookie as long as other events keep arriving before it."""
@@ -242,7 +243,7 @@ class Keeper:
         for job in left:
             job.refuse()
         self._started.set()
-        self._cookies.release()
+        self._cookies.close()
         self._maintainer.close()
         if self._watcher is not None:
             with contextlib.suppress(OSError):
@@ -316,6 +317,8 @@ class Keeper:
     def _process_pending(self) -> None:
         started = self.engine.clock.monotonic()
         with self._wake:
+            if self.engine.scopes.exclude_moved():
+                self._debounce.add_everything(started)
             pending = self._debounce.take()
         self._unsettled = False
         if self._lost_events:
@@ -334,7 +337,7 @@ class Keeper:
         for folder, name in map(paths.split, dirty):
             # Other rules: folders that are ignored from now on need no watch.
             if name in RULE_FILES and self._watcher is not None:
-                self._watcher.retain(folder, self._walked)
+                self._watcher.retain(folder, self._is_kept)
         self._after_batch(bool(changes))
         self._unsettled = bool(unsettled)
         with self._wake:
@@ -348,8 +351,9 @@ class Keeper:
         document = self.engine.scan(
             force=force, accept_empty=accept_empty, cause=cause, on_folder=self._watch
         )
-        if self._watcher is not None:
-            self._watcher.retain(paths.ROOT, self._walked)
+        if self._watcher is not None and not document["unreadable"]:
+            # What could not be walked now may still have watches that will be needed.
+            self._watcher.retain(paths.ROOT, self._walked.__contains__)
         self._after_batch(bool(document["added"] or document["modified"] or document["removed"]))
         return document
 
@@ -366,6 +370,8 @@ class Keeper:
                 except OSError as error:
                     self._unproven = f"no cookie can be written: {error.strerror or error}"
             self._look_at_everything(cause)
+            # Loaded by this thread, before readers on others ask for it.
+            _ = self.engine.tree
             if seen is not None and not self._wait_for(seen, COOKIE_PATIENCE):
                 self._unproven = _NOT_NOTICED
         self._plan_rescan()
@@ -450,6 +456,9 @@ class Keeper:
         self.engine.scopes.leave(path)
         if self._watcher is not None:
             self._watcher.add(path)
+
+    def _is_kept(self, folder: str) -> bool:
+        return not folder or not self.engine.scopes.surely_ignores(folder, True)
 
     def _restart_watcher(self) -> None:
         if self._watcher is not None:

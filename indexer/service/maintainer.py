@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indexer.engine.engine import Engine
 from indexer.engine.regeneration import Outcome, Regeneration
-from indexer.errors import UsageError
+from indexer.errors import MerkleError, UsageError
 
 
 class Maintainer:
@@ -41,7 +41,16 @@ class Maintainer:
         while self._passes:
             current = self._passes[0]
             current.outcome = Outcome()
-            more = current.run_some(self._engine.tree)
+            try:
+                more = current.run_some(self._engine.tree)
+            except MerkleError:
+                raise
+            except Exception as error:
+                # Frames that cannot be made are no reason to stop watching files.
+                self.problem = f"{type(error).__name__}: {error}"
+                self.close()
+                self.due = False
+                return
             events = current.outcome.events
             self.generated += current.outcome.count("generated")
             self.reused += current.outcome.count("reused")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -61,6 +62,8 @@ def run_service(
     if is_initialised(root) and connect(root) is not None:
         raise locked_by(holder(Layout(root).lock))
     initialise(root)
+    # The command line holds the cycle collector back; what runs for days needs it.
+    gc.enable()
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(Engine(root, role="watch", wait=wait))
         engine.serve()

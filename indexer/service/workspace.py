@@ -60,6 +60,7 @@ class Workspace(FrameCommands):
         self._client = client
         self._wait = wait
         self._engine: Engine | None = None
+        self._closed: Engine | None = None
 
     @classmethod
     def open(
@@ -89,7 +90,8 @@ class Workspace(FrameCommands):
         """Let go of the index."""
         if self._engine is not None:
             self._engine.close()
-            self._engine = None
+            # Kept as it is: a command that is about to leave should not take its tree apart.
+            self._closed, self._engine = self._engine, None
 
     @property
     def is_remote(self) -> bool:

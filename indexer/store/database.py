@@ -65,10 +65,18 @@ class Database:
             self.close()
             raise
 
-    def close(self) -> None:
-        """Close the file; what was committed is in it or its WAL."""
+    def close(self, *, fold: bool = True) -> None:
+        """Close the file; what was committed is in it or its WAL.
+
+        Without `fold` the WAL stays beside it: folding removes the WAL that has its name now,
+        which is another one's when the folder was replaced.
+        """
         with contextlib.suppress(duckdb.Error):
-            self._connection.close()
+            try:
+                if fold:
+                    self._connection.execute("CHECKPOINT")
+            finally:
+                self._connection.close()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for one reader."""
@@ -144,12 +152,11 @@ def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> Non
 
 def _connect(path: Path) -> duckdb.DuckDBPyConnection:
     with translated("cannot open the index"):
-        return duckdb.connect(
+        connection = duckdb.connect(
             str(path),
             config={
                 # A query must not reach other files, and must not be able to allow itself to.
                 "enable_external_access": "false",
-                "lock_configuration": "true",
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
                 # Deterministic and light: an index of 100,000 nodes needs neither many threads
@@ -158,3 +165,6 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
                 "memory_limit": "512MB",
             },
         )
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        connection.execute("SET lock_configuration = true")
+        return connection

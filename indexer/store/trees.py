@@ -244,6 +244,11 @@ class TreeStore:
                 put_meta(connection, "listed_seq", str(seq))
         return root
 
+    def put_remarks(self, remarks: Remarks) -> None:
+        """Replace the remarks alone."""
+        with self._database.transaction() as connection:
+            _replace_remarks(connection, remarks)
+
     def refresh(self, listings: Listings, seq: int, remarks: Remarks | None = None) -> None:
         """Bring the stat cache up to root `seq` where only stats moved or writing had waited."""
         with self._database.transaction() as connection:

@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -143,15 +143,15 @@ class InotifyWatcher:
                 self._unbind(wd)
                 self._bind(path, wd)
 
-    def retain(self, folder: str, walked: Collection[str]) -> None:
-        """Of a folder and all below it, keep watching only what a walk has just been through."""
+    def retain(self, folder: str, wanted: Callable[[str], bool]) -> None:
+        """Of a folder and all below it, keep watching only what is wanted."""
         with self._lock:
             known = [path for path in self._watch_of if paths.is_within(path, folder)]
-            self._drop([path for path in known if path not in walked])
+            self._drop([path for path in known if not wanted(path)])
             self._unwatched = {
                 path
                 for path in self._unwatched
-                if path in walked or not paths.is_within(path, folder)
+                if not paths.is_within(path, folder) or wanted(path)
             }
 
     def is_alive(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -58,10 +58,10 @@ class ObserverWatcher(FileSystemEventHandler):
         """Nothing to do but count: the observer watches recursively."""
         self._folders.add(path)
 
-    def retain(self, folder: str, walked: Collection[str]) -> None:
-        """Count no longer what a walk has not been through."""
+    def retain(self, folder: str, wanted: Callable[[str], bool]) -> None:
+        """Count only what is wanted."""
         self._folders = {
-            path for path in self._folders if path in walked or not paths.is_within(path, folder)
+            path for path in self._folders if not paths.is_within(path, folder) or wanted(path)
         }
 
     def is_alive(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -39,8 +39,8 @@ class Watcher(Protocol):
         """Watch a folder; harmless to repeat."""
         ...
 
-    def retain(self, folder: str, walked: Collection[str]) -> None:
-        """Of a folder and all below it, keep watching only what a walk has just been through."""
+    def retain(self, folder: str, wanted: Callable[[str], bool]) -> None:
+        """Of a folder and all below it, keep watching only what is wanted."""
         ...
 
     def is_alive(self) -> bool:

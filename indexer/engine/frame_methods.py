@@ -1,0 +1,129 @@
+"""The operations on frames as methods of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from indexer.engine.documents import JsonObject
+from indexer.engine.late import LateModule
+
+if TYPE_CHECKING:
+    from indexer.engine import operations
+    from indexer.engine.engine import Engine
+else:
+    operations = LateModule("indexer.engine.operations")
+
+
+class FrameMethods:
+    """One method per operation; only the engine mixes them in."""
+
+    @property
+    def _engine(self) -> Engine:
+        return cast("Engine", self)
+
+    def put_frame(
+        self,
+        node: str,
+        content: str,
+        *,
+        frame_type: str,
+        agent: str,
+        seen: str | None = None,
+        on: str | None = None,
+        meta: Mapping[str, str] | None = None,
+        allow_secrets: bool = False,
+    ) -> JsonObject:
+        """Append a note, bound to what its author read."""
+        return operations.put_frame(
+            self._engine, node, content, frame_type=frame_type, agent=agent, seen=seen, on=on,
+            meta=meta, allow_secrets=allow_secrets,
+        )  # fmt: skip
+
+    def get_node(
+        self,
+        node: str,
+        *,
+        view: str = "recency",
+        max_frames: int = 20,
+        frame_type: str | None = None,
+        agent: str | None = None,
+    ) -> JsonObject:
+        """A node with the frames a view selects."""
+        return operations.get_node(
+            self._engine, node, view=view, max_frames=max_frames, frame_type=frame_type, agent=agent
+        )
+
+    def list_frames(
+        self, node: str, *, frame_type: str | None = None, content: bool = False
+    ) -> JsonObject:
+        """The full history of a node, newest first; with what the frames say on request."""
+        return operations.list_frames(self._engine, node, frame_type=frame_type, content=content)
+
+    def get_head(
+        self, node: str, *, frame_type: str | None = None, agent: str | None = None
+    ) -> JsonObject:
+        """The heads of a node."""
+        return operations.get_head(self._engine, node, frame_type=frame_type, agent=agent)
+
+    def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+        """Why a frame is what it is, or why it is stale."""
+        return operations.explain(self._engine, node, frame_type=frame_type)
+
+    def regenerate(
+        self,
+        node: str = "",
+        *,
+        frame_type: str | None = None,
+        recursive: bool = True,
+        plan: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """Make again what is stale at a node, or only tell what that would be."""
+        return operations.regenerate(
+            self._engine,
+            node,
+            frame_type=frame_type,
+            recursive=recursive,
+            plan=plan,
+            progress=progress,
+        )
+
+    def synthesize(
+        self,
+        node: str,
+        *,
+        frame_type: str,
+        policy: str | None = None,
+        agent: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """Frames of a type for a folder, children first."""
+        return operations.synthesize(
+            self._engine, node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
+        )
+
+    def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+        """Make generated frames run again next time, past the memo."""
+        return operations.invalidate(self._engine, node, frame_type=frame_type)
+
+    def add_agent(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
+        """Register an agent."""
+        return operations.add_agent(self._engine, agent_id, role, can)
+
+    def list_agents(self) -> JsonObject:
+        """Every registered agent."""
+        return operations.list_agents(self._engine)
+
+    def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
+        """Write what was written and computed to a file."""
+        return operations.export_pack(self._engine, file, nodes)
+
+    def import_pack(self, file: Path) -> JsonObject:
+        """Take in a pack."""
+        return operations.import_pack(self._engine, file)
+
+    def compact(self, keep_seconds: float) -> JsonObject:
+        """Forget the bodies of old deterministic frames."""
+        return operations.compact(self._engine, keep_seconds)
