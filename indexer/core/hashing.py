@@ -43,8 +43,9 @@ class WorkspaceHash:
     one_shot: Callable[[bytes], bytes]
     running: Callable[[], RunningDigest]
     tree_tag: bytes
-    record_middles: dict[Kind, bytes]
-    node_heads: dict[Kind, bytes]
+    # By the kind's number: looking an enum up in a dictionary calls its Python-level hash.
+    record_middles: tuple[bytes, ...]
+    node_heads: tuple[bytes, ...]
 
     def of_file(self, content: bytes) -> ContentId:
         """Content id of a file: the bare hash of its bytes."""
@@ -88,15 +89,15 @@ def _sha256_digest(data: bytes) -> bytes:
 def _make(
     name: str, size: int, one_shot: Callable[[bytes], bytes], running: Callable[[], RunningDigest]
 ) -> WorkspaceHash:
-    kinds = {kind: prefixed(kind.label.encode()) for kind in Kind}
+    kinds = (b"", *(prefixed(kind.label.encode()) for kind in Kind))
     return WorkspaceHash(
         name=name,
         size=size,
         one_shot=one_shot,
         running=running,
         tree_tag=prefixed(f"tree:{name}".encode()),
-        record_middles={kind: text + size.to_bytes(8, "big") for kind, text in kinds.items()},
-        node_heads={kind: prefixed(b"node") + text for kind, text in kinds.items()},
+        record_middles=tuple(text + size.to_bytes(8, "big") for text in kinds),
+        node_heads=tuple(prefixed(b"node") + text for text in kinds),
     )
 
 

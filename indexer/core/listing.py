@@ -18,7 +18,10 @@ from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
 # Looking a head up is cheaper than packing it. Names have up to 255 bytes, through FUSE up to 1024.
-_HEADS: Final = {kind: tuple(_HEAD.pack(kind, size) for size in range(1025)) for kind in Kind}
+# By the kind's number, for the same reason.
+_HEADS: Final = tuple(
+    tuple(_HEAD.pack(kind, size) for size in range(1025)) for kind in range(max(Kind) + 1)
+)
 
 
 class Listing(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, Freshness, Head
@@ -18,7 +18,9 @@ from indexer.errors import UsageError
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
-_MAX_DEPTH = 64
+_MAX_DEPTH: Final = 64
+_SHOWN: Final = 8
+"""How many of the inputs that moved are named at one step."""
 
 
 def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> JsonObject:
@@ -91,12 +93,15 @@ def _made_of(engine: Engine, path: str, slot: Slot, head: Head, chain: list[Json
         moved = _moved(old_inputs, new_inputs)
         if not moved:
             chain.append(_link(path, action, "nothing moved", None, head.frame_id.hex()))
-        for name, old_value, new_value in moved[:8]:
+        for name, old_value, new_value in moved[:_SHOWN]:
             where = paths.join(path, name)
             chain.append(_link(path, action, _shown(name, where), old_value, new_value))
             below = _head_below(engine, where, slot[0])
             if below is not None and old_value is not None:
                 pending.append((where, *below))
+        if len(moved) > _SHOWN:
+            more = f"{len(moved) - _SHOWN} more inputs"
+            chain.append(_link(path, action, more, None, None))
 
 
 def _shown(name: str, where: str) -> str:
@@ -172,11 +177,10 @@ def _last_link(
     stored = engine.frames.frame(head.frame_id)
     old = stored.frame.node_id.hex() if stored else None
     new = tree.node_id(path, entry).hex()
-    if old == new and declared.input is not None:
-        read = engine.shelf.head(
-            path, declared.input, engine.types[declared.input].rules.file_agent
-        )
-        return _link(path, "stale", declared.input, None, read.frame_id.hex() if read else None)
+    read = engine.types.get(declared.input or "")
+    if old == new and read is not None:
+        below = engine.shelf.head(path, read.name, read.rules.file_agent)
+        return _link(path, "stale", read.name, None, below.frame_id.hex() if below else None)
     return _link(path, "stale", "content", old, new)
 
 

@@ -126,8 +126,9 @@ def expected_basis(
             return None
         source = None
         if declared.input is not None:
-            read = engine.types[declared.input]
-            below = engine.shelf.head(path, read.name, read.rules.agent_for(entry))
+            # Another thread may have read a configuration without it.
+            read = engine.types.get(declared.input)
+            below = read and engine.shelf.head(path, read.name, read.rules.agent_for(entry))
             source = below.frame_id if below else None
         node = node_id(entry.kind, raw, entry.content_id)
         return basis_of_generated(node, declared.file.print, source)

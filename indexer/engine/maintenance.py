@@ -22,9 +22,15 @@ from indexer.engine.freshness import judge
 from indexer.engine.regeneration import Outcome, Regeneration
 from indexer.engine.resolve import resolve_node
 from indexer.engine.scanning import all_of
-from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, folder_config, folder_maker
+from indexer.engine.types import (
+    DEFAULT_TOKENIZER,
+    FrameType,
+    bystanders,
+    folder_config,
+    folder_maker,
+)
 from indexer.errors import UsageError
-from indexer.regenerate.plan import readers_of, sources_of, stale_steps
+from indexer.regenerate.plan import sources_of, stale_steps
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
@@ -220,8 +226,8 @@ def invalidate(engine: Engine, node: str, *, frame_type: str | None) -> JsonObje
             if key is not None:
                 keys[key.hex()] = engine.shelf.memo(key)[0] + 1
             found.append((where, declared.name, agent))
-        readers = readers_of(_inputs(engine), declared.name)
-        fallen.update(dict.fromkeys(engine.shelf.unproved(found, rules, readers)))
+        others = bystanders(engine.types, declared.name)
+        fallen.update(dict.fromkeys(engine.shelf.unproved(found, rules, others)))
         heads += found
     engine.journal_and_apply(_invalidations(keys, list(dict.fromkeys((*heads, *fallen)))))
     return {"invalidated": len(heads)}

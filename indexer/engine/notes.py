@@ -31,7 +31,7 @@ from indexer.engine.events import Event
 from indexer.engine.freshness import ON, SHA256, bound_document, judge, note_basis
 from indexer.engine.resolve import resolve_node
 from indexer.engine.types import TYPE_NAME
-from indexer.errors import UsageError
+from indexer.errors import CorruptError, UsageError
 from indexer.store.frames import FrameBatch, InputList
 
 if TYPE_CHECKING:
@@ -210,7 +210,10 @@ def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     content = body_hash(record["body"])
     identity = frame_id(basis, frame_type, agent, content)
     if identity.hex() != record["frame_id"]:
-        raise FrameRefusedError(f"the frame {record['frame_id'][:12]} is not what its id says")
+        raise CorruptError(
+            f"the frame {record['frame_id'][:12]} is not what its id says",
+            hint="run `merkle repair`",
+        )
     text = json.dumps(record["inputs"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     inputs = hashlib.sha256(text.encode()).digest()
     meta = dict(record["meta"])

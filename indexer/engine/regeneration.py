@@ -31,10 +31,10 @@ from indexer.core.tree import Entry, Tree
 from indexer.engine.events import Event
 from indexer.engine.freshness import fresh_head
 from indexer.engine.inputs import children_document, remember_inputs
-from indexer.engine.types import FrameType
+from indexer.engine.types import FrameType, bystanders
 from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
 from indexer.errors import CorruptError
-from indexer.regenerate.plan import Step, chunks, readers_of, stale_steps
+from indexer.regenerate.plan import Step, chunks, stale_steps
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
 
@@ -149,9 +149,8 @@ class Regeneration:
 
     def _take_back_proofs(self, batch: FrameBatch) -> None:
         """What rests on the heads that this batch moves has to be shown again."""
-        inputs = {name: declared.input for name, declared in self.engine.types.items()}
-        readers = readers_of(inputs, self.type.name)
-        fallen = self.engine.shelf.unproved(batch.heads, self.type.rules, readers)
+        others = bystanders(self.engine.types, self.type.name)
+        fallen = self.engine.shelf.unproved(batch.heads, self.type.rules, others)
         for key, head in fallen.items():
             # A folder in this batch was made after its children, and knows.
             batch.heads.setdefault(key, head)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
@@ -137,12 +137,14 @@ class Shelf:
             self.version += 1
 
     def unproved(
-        self, moved: Iterable[HeadKey], rules: Rules, readers: Iterable[str] = ()
+        self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
     ) -> dict[HeadKey, Head]:
         """The heads whose proof falls when some heads of a type move.
 
-        A file's frame is read by every folder above it and, in the types that read this one, by
-        its own; a folder's frame only by what the same policy makes above it.
+        A file's frame is read by every folder above it and, in other types, by the same file's
+        frame; a folder's frame only by what the same policy makes above it. Bystanders are the
+        declared types that do not read this one. Their heads are spared, except where they were
+        made under a configuration that may have read it and may come back.
         """
         files: set[str] = set()
         folders: set[str] = set()
@@ -155,13 +157,13 @@ class Shelf:
         for (kind, agent), heads in list(self.slots.items()):
             if kind == rules.type:
                 touched = above_all if agent == rules.folder_agent else above_files
-            elif kind in readers:
-                touched = above_files | files
             else:
-                continue
+                touched = above_files | files
+            other = bystanders.get(kind)
+            spared = (other.file_config, other.folder_config) if other else ()
             for path in touched:
                 head = heads.get(path)
-                if head is not None and head.verified is not None:
+                if head is not None and head.verified is not None and head.config not in spared:
                     found[(path, kind, agent)] = head._replace(verified=None)
         return found
 

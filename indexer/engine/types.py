@@ -23,7 +23,7 @@ from indexer.errors import UsageError
 from indexer.generators import base as generators
 from indexer.generators.base import Generator
 from indexer.generators.registry import custom_policy, generator_names, make_generator
-from indexer.regenerate.plan import Rules
+from indexer.regenerate.plan import Rules, readers_of
 from indexer.synthesis import base as policies
 from indexer.synthesis.base import Policy, Tokens
 from indexer.synthesis.registry import make_policy, policy_names
@@ -105,6 +105,16 @@ def folder_maker(
 def folder_config(file_config: bytes, folder: FolderMaker | None, size_limit: int) -> bytes:
     """What a folder's frame depends on: its policy, and what decides its children's frames."""
     return _hash(file_config, folder.print if folder else b"", str(size_limit).encode())
+
+
+def bystanders(types: Mapping[str, FrameType], name: str) -> dict[str, Rules]:
+    """The other declared types that do not read a type's frames."""
+    readers = readers_of({one.name: one.input for one in types.values()}, name)
+    return {
+        other: declared.rules
+        for other, declared in types.items()
+        if other != name and other not in readers
+    }
 
 
 def _declared(root: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 # What DuckDB says of a file that is broken, cut off, or another kind of database.
 _DAMAGE: Final = (
     "corrupt", "checksum", "not a valid duckdb", "invalidated", "could not read enough bytes",
-    "loading external extensions is disabled",
+    "loading external extensions is disabled", "failure while replaying wal", "internal error",
 )  # fmt: skip
 
 

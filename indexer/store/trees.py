@@ -266,13 +266,18 @@ def _root(row: Row) -> Root:
 
 
 def _log_rows(seq: int, tree: Tree, changes: Sequence[Change]) -> list[Row]:
-    node_id, to_bytes = tree.algorithm.node_id, paths.text_to_bytes
-    return [
-        (seq, path, _GONE, None, None, None)
-        if new is None
-        else (seq, path, new[0], new[1], node_id(new[0], to_bytes(path), new[1]), new[2])
-        for path, _, new in changes
-    ]
+    algorithm, to_bytes = tree.algorithm, paths.text_to_bytes
+    node_id = algorithm.node_id
+    rows: list[Row] = []
+    for path, _, new in changes:
+        if new is None:
+            rows.append((seq, path, _GONE, None, None, None))
+        else:
+            kind, content_id, size = new[0], new[1], new[2]
+            raw = path.encode() if "\\" not in path else to_bytes(path)
+            # A bare number: the database library takes an enum the long way.
+            rows.append((seq, path, int(kind), content_id, node_id(kind, raw, content_id), size))
+    return rows
 
 
 def _replace_listings(connection: duckdb.DuckDBPyConnection, listings: Listings) -> None:

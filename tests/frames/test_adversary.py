@@ -456,3 +456,51 @@ def test_a_kill_between_chunks_leaves_what_was_stored_and_nothing_false(
     assert len(log) == 17 - 6
     assert set(space.labels().values()) == {"fresh"}
     space.valid()
+
+
+def test_names_of_any_bytes_have_frames_and_notes_that_travel(space: Space) -> None:
+    names = [b"\xff.py", b"new\nline.py", "é\u202e.py".encode(), b"back\\slash.py", b" "]
+    for name in names:
+        folder = os.fsencode(space.root) + b"/odd\xfe"
+        os.makedirs(folder, exist_ok=True)
+        with open(folder + b"/" + name, "wb") as file:
+            file.write(python().encode())
+    space.settle()
+    texts = [path for path, entry in space.engine.tree.walk() if entry.folder is None]
+    assert len(texts) == len(names)
+    for number, path in enumerate(texts):
+        assert space.freshness(path) == "fresh"
+        space.note(path, f"note {number}")
+    pack = space.base / "odd.pack"
+    space.engine.export_pack(pack)
+    clone = space.clone()
+    try:
+        clone.engine.scan()
+        clone.engine.import_pack(pack)
+        assert {action for action, _ in clone.events()} == {"reused"}
+        for number, path in enumerate(texts):
+            assert clone.frame(path, "note")["content"] == f"note {number}"
+            assert clone.freshness(path, "note") == "fresh"
+    finally:
+        clone.close()
+    os.rename(os.fsencode(space.root) + b"/odd\xfe", os.fsencode(space.root) + b"/even")
+    space.engine.scan()
+    assert {space.freshness(f"even/{path.split('/')[1]}", "note") for path in texts} == {"fresh"}
+    space.valid()
+
+
+def test_frames_under_sha256_hold_as_well() -> None:
+    space = Space(hash_name="sha256")
+    try:
+        space.fill({"src/a.py": python("a"), "src/b.py": python("b")})
+        space.settle()
+        space.note("src/a.py", "said")
+        space.write("src/a.py", python("a", value=2))
+        assert space.freshness("src/a.py", "note") == "stale"
+        assert [action for action, _ in space.events()] == ["generated", "reused", "reused"]
+        space.move("src", "lib")
+        space.engine.scan()
+        assert space.frame("lib/a.py", "note")["content"] == "said"
+        space.valid()
+    finally:
+        space.close()

@@ -247,3 +247,24 @@ def test_a_type_is_not_fresh_while_what_it_reads_is_not(space: Space) -> None:
     space.events()
     assert space.freshness("", "brief") == "fresh"
     space.valid()
+
+
+def test_a_type_that_was_away_while_what_it_reads_moved_does_not_come_back_fresh(
+    space: Space,
+) -> None:
+    brief = '[types.brief]\ninput = "outline"\nfile = "outline"\nfolder = "concatenate"\n'
+    alone = '[types.brief]\nfile = { use = "outline", head_lines = 1 }\n'
+    space.write(".merkleignore", "merkle.toml\n")
+    space.declare(BASE + brief)
+    space.fill({"src/a.py": python("a"), "src/b.py": python("b")})
+    space.settle()
+    for meanwhile in ("", alone):
+        space.declare(
+            BASE.replace('"outline"\nf', '{ use = "outline", max_line = 80 }\nf') + meanwhile
+        )
+        space.events("src/a.py", frame_type="outline", recursive=False)
+        space.declare(BASE + brief)
+        assert stale(space, "outline") == stale(space, "brief") == {"src/a.py", "src", ""}
+        space.events()
+        assert not stale(space, "brief")
+        space.valid()

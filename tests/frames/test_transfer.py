@@ -125,47 +125,44 @@ def changed(kind: str, /, **values: Any) -> Callable[[dict[str, Any]], dict[str,
     return lambda record: {**record, **values} if record["kind"] == kind else record
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        changed("frame", body="forged"),
-        changed("frame", agent="merkle:outline"),
-        changed("frame", path="src//one/a.py"),
-        changed("frame", inputs={"/on": "content", "/kind": "nonsense", "/content_id": "00"}),
-        changed("frame", meta={"k": 1}),
-        changed("frame", node_id="zz"),
-        changed("frame", created_ns="now"),
-        changed("memo", body="forged"),
-        changed("memo", generation=-1),
-        changed("memo", key="00"),
-        changed("agent", role="king"),
-        changed("agent", id="merkle:me"),
-        changed("agent", can=["read", "rule"]),
-        changed("frame", kind="surprise"),
-        changed("pack", format=99),
-    ],
-)
-def test_a_pack_with_a_forged_record_changes_nothing(
-    template: Path, change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> None:
-    space = Space(copy_of=template)
+FORGERIES = [
+    changed("frame", body="forged"),
+    changed("frame", agent="merkle:outline"),
+    changed("frame", path="src//one/a.py"),
+    changed("frame", inputs={"/on": "content", "/kind": "nonsense", "/content_id": "00"}),
+    changed("frame", meta={"k": 1}),
+    changed("frame", node_id="zz"),
+    changed("frame", created_ns="now"),
+    changed("memo", body="forged"),
+    changed("memo", generation=-1),
+    changed("memo", key="00"),
+    changed("agent", role="king"),
+    changed("agent", id="merkle:me"),
+    changed("agent", can=["read", "rule"]),
+    changed("frame", kind="surprise"),
+    changed("pack", format=99),
+]
+
+
+def test_a_pack_with_a_forged_record_changes_nothing(project: Space) -> None:
+    project.note("src/one/a.py", "a note")
+    pack = project.base / "whole.pack"
+    project.engine.export_pack(pack)
+    records = list(read_pack(pack))
+    clone = project.clone()
     try:
-        space.note("src/one/a.py", "a note")
-        pack = space.base / "forged.pack"
-        space.engine.export_pack(pack)
-        write_pack(pack, [change(record) for record in list(read_pack(pack))])
-        space.engine.close()
-        (space.root / ".merkle/index.duckdb").unlink()
-        for log in (space.root / ".merkle/journal").glob("*"):
-            log.unlink()
-        space.open()
-        space.engine.scan()
-        with pytest.raises(UsageError):
-            space.engine.import_pack(pack)
-        assert space.engine.list_agents()["agents"] == []
-        assert space.engine.sql("SELECT count(*) FROM frames")["rows"] == [[0]]
+        clone.engine.scan()
+        for number, change in enumerate(FORGERIES):
+            forged = project.base / f"forged-{number}.pack"
+            write_pack(forged, [change(record) for record in records])
+            with pytest.raises(UsageError):
+                clone.engine.import_pack(forged)
+        assert clone.engine.list_agents()["agents"] == []
+        assert clone.engine.sql("SELECT count(*) FROM frames")["rows"] == [[0]]
+        assert clone.engine.journal.last == 1
+        assert clone.engine.import_pack(pack)["added"] == len(records) - 1
     finally:
-        space.close()
+        clone.close()
 
 
 def test_an_imported_note_does_not_hide_a_later_one_of_ones_own(noted: Space) -> None:
