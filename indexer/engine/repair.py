@@ -111,7 +111,8 @@ def quarantine_database(layout: Layout) -> list[Path]:
         number += 1
     target.mkdir()
     moved = []
-    for source in (layout.database, layout.database.with_name(layout.database.name + ".wal")):
+    # The WAL first: a crash in between must not leave it beside a database that is not its own.
+    for source in (layout.database.with_name(layout.database.name + ".wal"), layout.database):
         if source.exists():
             destination = target / source.name
             shutil.move(os.fspath(source), destination)
