@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from indexer.core import paths
@@ -49,23 +49,24 @@ def tree_changes(old: Tree, new: Tree) -> list[Change]:
     stack: list[tuple[str, Folder | None, Folder | None]] = [(paths.ROOT, old.root, new.root)]
     while stack:
         path, before, after = stack.pop()
-        old_entries = before.entries if before else {}
-        new_entries = after.entries if after else {}
-        for name, entry in new_entries.items():
-            was = old_entries.get(name)
-            if was is not None and was[1] == entry[1] and was[0] is entry[0]:
+        for name in _names(before, after):
+            was = before.entries.get(name) if before else None
+            entry = after.entries.get(name) if after else None
+            if was is entry or (was and entry and was[1] == entry[1] and was[0] is entry[0]):
                 continue
             where = paths.join(path, name)
             found.append(Change(where, was, entry))
-            if entry.folder is not None or (was is not None and was.folder is not None):
-                stack.append((where, was.folder if was else None, entry.folder))
-        for name, entry in old_entries.items():
-            if name not in new_entries:
-                where = paths.join(path, name)
-                found.append(Change(where, entry, None))
-                if entry.folder is not None:
-                    stack.append((where, entry.folder, None))
+            below = was.folder if was else None, entry.folder if entry else None
+            if below != (None, None):
+                stack.append((where, *below))
     return found
+
+
+def _names(before: Folder | None, after: Folder | None) -> Iterable[str]:
+    """The names of a folder that may have changed."""
+    if before is None:
+        return after.entries if after else ()
+    return after.touched_since(before) if after else before.entries
 
 
 def first_changes(tree: Tree) -> list[Change]:

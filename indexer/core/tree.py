@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 class Folder:
     """A folder's children in byte order of their names, with the id they add up to."""
 
-    __slots__ = ("_records", "content_id", "entries", "totals")
+    __slots__ = ("_records", "_step", "_token", "content_id", "entries", "totals")
 
     def __init__(
         self,
@@ -56,6 +56,10 @@ class Folder:
         self.content_id = content_id
         self.totals = totals
         self._records = records
+        self._token = object()
+        # The folder this one was made from, by its token alone (holding the folder would hold all
+        # of its history), and the names that were touched.
+        self._step: tuple[object, frozenset[str]] | None = None
 
     @classmethod
     def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
@@ -70,6 +74,20 @@ class Folder:
 
     def with_changes(self, algorithm: WorkspaceHash, changes: Mapping[str, Entry | None]) -> Folder:
         """This folder with some entries replaced, added or (None) removed."""
+        new = self._changed(algorithm, changes)
+        new._step = (self._token, frozenset(changes))
+        return new
+
+    def touched_since(self, old: Folder) -> Iterable[str]:
+        """The names that may differ from another folder: few where this one was made from it."""
+        if self._step is not None and self._step[0] is old._token:
+            return sorted(self._step[1])
+        names = [name for name, entry in self.entries.items() if old.entries.get(name) is not entry]
+        if len(old.entries) + len(names) > len(self.entries):
+            names += [name for name in old.entries if name not in self.entries]
+        return names
+
+    def _changed(self, algorithm: WorkspaceHash, changes: Mapping[str, Entry | None]) -> Folder:
         records = self._records
         in_place = all(entry and name in self.entries for name, entry in changes.items())
         if records is None or not in_place:

@@ -76,13 +76,17 @@ class TreeStore:
     def __init__(self, database: Database, algorithm: WorkspaceHash) -> None:
         self._database = database
         self._algorithm = algorithm
+        self._head: Root | None = None
 
     # -- reading
 
     def head(self) -> Root | None:
         """The newest root, None before the first scan."""
-        rows = self._database.rows("SELECT * FROM root_log ORDER BY seq DESC LIMIT 1")
-        return _root(rows[0]) if rows else None
+        # Only the owner writes roots, and this object is how: what it wrote last is the newest.
+        if self._head is None:
+            rows = self._database.rows("SELECT * FROM root_log ORDER BY seq DESC LIMIT 1")
+            self._head = _root(rows[0]) if rows else None
+        return self._head
 
     def roots(self, limit: int) -> list[Root]:
         """Recorded roots, newest first."""
@@ -242,6 +246,7 @@ class TreeStore:
             if batch.listings is not None:
                 _replace_listings(connection, batch.listings)
                 put_meta(connection, "listed_seq", str(seq))
+        self._head = root
         return root
 
     def put_remarks(self, remarks: Remarks) -> None:
