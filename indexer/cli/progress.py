@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar for a scan that takes its time, one live line for a service."""
+"""Progress on stderr: a bar for work that takes its time, one live line for a service."""
 
 from __future__ import annotations
 
@@ -22,22 +22,29 @@ PATIENCE: Final = 0.4
 
 
 class ScanBar:
-    """Counts entries, and draws the count once the scan has lasted a while."""
+    """Counts what is done, and draws the count once the work has lasted a while."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        doing: str = "scanning",
+        what: str = "entries",
+    ) -> None:
         self._clock = clock
+        self._doing, self._what = doing, what
         self._due = clock() + PATIENCE
         self._count = 0
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def __call__(self, entries: int) -> None:
-        """One more folder with so many entries was seen."""
+        """So many more are done."""
         self._count += entries
         if self._drawn is not None:
             progress, task = self._drawn
             progress.update(task, completed=self._count)
         elif self._clock() >= self._due:
-            self._drawn = _start(self._count)
+            self._drawn = _start(self._count, self._doing, self._what)
 
     def close(self) -> None:
         """Take the bar off the screen."""
@@ -46,31 +53,44 @@ class ScanBar:
             self._drawn = None
 
 
-def _start(count: int) -> tuple[Progress, TaskID]:
+def _start(count: int, doing: str, what: str) -> tuple[Progress, TaskID]:
     # Imported late: it takes longer to load than a small workspace to scan.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     progress = Progress(
-        TextColumn("scanning"),
+        TextColumn(doing),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed:,.0f} entries"),
+        TextColumn("{task.completed:,.0f} " + what),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    task = progress.add_task("scan", total=None, completed=count)
+    task = progress.add_task(doing, total=None, completed=count)
     progress.start()
     return progress, task
 
 
+def scan_progress(
+    options: Globals,
+) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
+    """A callback for a scan that draws a bar, or None where nobody would see it."""
+    return _bar(options, "scanning", "entries")
+
+
+def frame_progress(
+    options: Globals,
+) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
+    """The same for making frames."""
+    return _bar(options, "making frames", "frames")
+
+
 @contextlib.contextmanager
-def scan_progress(options: Globals) -> Iterator[Callable[[int], None] | None]:
-    """A callback for `scan` that draws a bar, or None where nobody would see it."""
+def _bar(options: Globals, doing: str, what: str) -> Iterator[Callable[[int], None] | None]:
     if options.quiet or not is_terminal():
         yield None
         return
-    bar = ScanBar()
+    bar = ScanBar(doing=doing, what=what)
     try:
         yield bar
     finally:

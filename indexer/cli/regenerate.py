@@ -8,6 +8,7 @@ from indexer.cli.columns import path, remarks, table
 from indexer.cli.nodes import node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.progress import frame_progress
 from indexer.core import paths
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
@@ -43,11 +44,13 @@ def command(
             return plan_text(name, document)
         return regenerated_text(name, document, quiet=options.quiet)
 
-    with open_workspace(options) as workspace:
+    with open_workspace(options) as workspace, frame_progress(options) as progress:
 
         def regenerate(name: str) -> JsonObject:
             below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT
-            return workspace.regenerate(name, frame_type=frame_type, recursive=below, plan=plan)
+            return workspace.regenerate(
+                name, frame_type=frame_type, recursive=below, plan=plan, progress=progress
+            )
 
         return on_nodes(options, node, regenerate, text, verdict)
 

@@ -9,6 +9,7 @@ from indexer.cli.nodes import node_name, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import show
+from indexer.cli.progress import frame_progress
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
@@ -47,8 +48,10 @@ def command(
     Example:
       merkle synthesize src --type outline
     """
-    with open_workspace(options) as workspace:
-        document = workspace.synthesize(node, frame_type=frame_type, policy=policy, agent=agent)
+    with open_workspace(options) as workspace, frame_progress(options) as progress:
+        document = workspace.synthesize(
+            node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
+        )
     show(options, document, lambda found: _text(node, found))
     return ExitCode.FINDINGS if _failed(document) else ExitCode.FINE
 

@@ -10,7 +10,7 @@ from indexer.cli.durations import some_duration
 from indexer.cli.opening import open_workspace, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
-from indexer.cli.progress import StatusLine, is_terminal, scan_progress
+from indexer.cli.progress import StatusLine, frame_progress, is_terminal, scan_progress
 from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
 from indexer.engine.config import load_settings
@@ -43,7 +43,8 @@ def _once(options: Globals) -> int:
     with open_workspace(options) as workspace:
         with scan_progress(options) as progress:
             scanned = workspace.scan(progress=progress)
-        made = workspace.regenerate()
+        with frame_progress(options) as progress:
+            made = workspace.regenerate(progress=progress)
     if options.json:
         counts = {"generated": made["regenerated"], "reused": made["reused"], "carried": 0}
         print_json({**scanned, **counts, "failed": made["failed"]})

@@ -376,8 +376,8 @@ class Engine(FrameMethods):
             self._remarks = self.trees.remarks()
         old = self._remarks
         new = Remarks(
-            _merged(old.skipped, again.looked, again.skipped),
-            _merged(old.unreadable, again.looked, again.unreadable),
+            _merged(old.skipped, again, again.skipped),
+            _merged(old.unreadable, again, again.unreadable),
         )
         return None if new == old else new
 
@@ -415,15 +415,16 @@ def _pairs(remarks: list[Remark]) -> tuple[tuple[str, str], ...]:
 
 
 def _merged(
-    old: tuple[tuple[str, str], ...], looked: Sequence[str], found: Sequence[Remark]
+    old: tuple[tuple[str, str], ...], again: Reconciled, found: Sequence[Remark]
 ) -> tuple[tuple[str, str], ...]:
     """Old remarks, except about what was looked at again, and the new ones."""
     if not old and not found:
         return ()
+    looked = set(again.looked)
     kept = {
         path: reason
         for path, reason in old
-        if not any(paths.is_within(path, again) for again in looked)
+        if path not in looked and not any(paths.is_within(path, top) for top in again.walked)
     }
     kept.update(found)
     return tuple(sorted(kept.items()))

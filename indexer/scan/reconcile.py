@@ -23,8 +23,10 @@ class Reconciled:
     """A tree brought up to date in the places that were named."""
 
     tree: Tree
+    walked: list[str] = field(default_factory=list)
+    """Folders that were looked at with everything below them."""
     looked: list[str] = field(default_factory=list)
-    """Paths that were looked at, those below them included."""
+    """Single paths that were looked at."""
     hashed: int = 0
     skipped: list[Remark] = field(default_factory=list)
     unreadable: list[Remark] = field(default_factory=list)
@@ -39,7 +41,7 @@ def reconcile(walker: Walker, tree: Tree, dirty: Iterable[tuple[str, bool]]) -> 
     """
     found = Reconciled(tree)
     deep, shallow = _plan(walker, tree, dirty)
-    found.looked = [*deep, *shallow]
+    found.walked, found.looked = deep, shallow
     for path in deep:
         _look_deep(walker, found, path)
     updates: dict[str, dict[str, Entry | None]] = {}

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Document = dict[str, Any]
+Progress = Callable[[int], None]
+"""Told how many more frames are done; only where the work is done in this process."""
 
 
 class FrameCommands(ABC):
     """One method per command on frames; arguments are named as the engine names them."""
 
     @abstractmethod
-    def operate(self, name: str, **arguments: Any) -> Document:
-        """Run an operation here or in the service."""
+    def operate(self, name: str, progress: Progress | None = None, **arguments: Any) -> Document:
+        """Run an operation here, telling how it goes on, or in the service."""
 
     def put_frame(
         self,
@@ -71,18 +73,26 @@ class FrameCommands(ABC):
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        progress: Progress | None = None,
     ) -> Document:
         """Make again what is stale at a node, or only tell what that would be."""
         return self.operate(
-            "regenerate", node=node, frame_type=frame_type, recursive=recursive, plan=plan
-        )
+            "regenerate", progress, node=node, frame_type=frame_type, recursive=recursive,
+            plan=plan,
+        )  # fmt: skip
 
     def synthesize(
-        self, node: str, *, frame_type: str, policy: str | None = None, agent: str | None = None
+        self,
+        node: str,
+        *,
+        frame_type: str,
+        policy: str | None = None,
+        agent: str | None = None,
+        progress: Progress | None = None,
     ) -> Document:
         """Frames of a type for a folder, children first."""
         return self.operate(
-            "synthesize", node=node, frame_type=frame_type, policy=policy, agent=agent
+            "synthesize", progress, node=node, frame_type=frame_type, policy=policy, agent=agent
         )
 
     def invalidate(self, node: str, *, frame_type: str | None = None) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indexer.engine.engine import Engine
 from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.engine.types import FrameType
 from indexer.errors import MerkleError, UsageError
 
 
@@ -13,6 +14,7 @@ class Maintainer:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._passes: list[Regeneration] = []
+        self._types: dict[str, FrameType] | None = None
         self.due = False
         """Whether something may be stale."""
         self.problem: str | None = None
@@ -33,6 +35,10 @@ class Maintainer:
             self.problem, self.due = error.message, False
             return
         self.problem = None
+        if self._types is not self._engine.types:
+            # Declared anew, perhaps by a file that is ignored and so came with no batch.
+            self.close()
+            self._types = self._engine.types
         if not self._passes:
             self._passes = [
                 Regeneration(self._engine, self._engine.tree, declared, Outcome())

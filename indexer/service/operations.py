@@ -75,9 +75,17 @@ class Operation:
             given["file"] = Path(given["file"])
         return given
 
-    def run(self, engine: Engine, values: Mapping[str, Any]) -> Any:
+    def run(
+        self,
+        engine: Engine,
+        values: Mapping[str, Any],
+        progress: Callable[[int], None] | None = None,
+    ) -> Any:
         """Call the engine's method with checked arguments."""
-        return getattr(engine, self.method)(**self.arguments(values))
+        arguments = self.arguments(values)
+        if progress is not None:
+            arguments["progress"] = progress
+        return getattr(engine, self.method)(**arguments)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {

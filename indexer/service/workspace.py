@@ -180,12 +180,14 @@ class Workspace(FrameCommands):
             lambda client: client.get("/v1/resolve", {"node": node}),
         )
 
-    def operate(self, name: str, **arguments: Any) -> JsonObject:
+    def operate(
+        self, name: str, progress: Callable[[int], None] | None = None, **arguments: Any
+    ) -> JsonObject:
         """Run an operation on frames by its name."""
         operation = OPERATIONS[name]
         given = {key: value for key, value in arguments.items() if value is not None}
         return self._run(
-            lambda engine: operation.run(engine, given),
+            lambda engine: operation.run(engine, given, progress),
             lambda client: client.post(f"/v1/{name}", given),
         )
 

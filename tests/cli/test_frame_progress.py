@@ -1,0 +1,23 @@
+"""Long work on frames tells how it goes on, where somebody looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indexer.service.workspace import Workspace
+
+
+def test_regenerate_tells_how_many_frames_are_done(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    for number in range(5):
+        (root / f"m{number}.py").write_text(f"def f{number}(): ...\n")
+    done: list[int] = []
+    with Workspace.open(root) as workspace:
+        workspace.scan()
+        made = workspace.regenerate(progress=done.append)
+        assert sum(done) == made["regenerated"] + made["reused"] == 6
+        (root / "m0.py").write_text("def g(): ...\n")
+        done.clear()
+        workspace.synthesize("", frame_type="outline", progress=done.append)
+        assert sum(done) == 2
