@@ -38,8 +38,10 @@ def command(options: Globals, query: str, limit: int, timeout: float) -> int:
     """Ask the index a question in SQL: one SELECT, which can change nothing.
 
     The views are nodes (path, kind, node_id, content_id, size, seq), changes (seq, path,
-    change, kind, old_content_id, new_content_id) and roots (seq, root, content_id, at, cause
-    and counts). QUERY - reads the query from standard input.
+    change, kind, old_content_id, new_content_id), roots (seq, root, content_id, at, cause and
+    counts), frames (seq, frame_id, path, type, agent, basis, content_sha256, node_id,
+    created_at, meta), heads (path, type, agent, frame_id, basis, action, seq) and basis (basis,
+    frame_ids). QUERY - reads the query from standard input.
 
     \b
     Example:

@@ -41,7 +41,8 @@ def run_query(
             ) from error
         except duckdb.Error as error:
             raise QueryError(
-                str(error).strip(), hint="the views are nodes, changes and roots"
+                str(error).strip(),
+                hint="the views are nodes, changes, roots, frames, heads and basis",
             ) from error
         finally:
             timer.cancel()
@@ -59,7 +60,8 @@ def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) ->
         raise QueryError(str(error).strip()) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise QueryError(
-            "only a single SELECT is allowed", hint="the views are nodes, changes and roots"
+            "only a single SELECT is allowed",
+            hint="the views are nodes, changes, roots, frames, heads and basis",
         )
 
 
