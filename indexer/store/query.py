@@ -7,12 +7,15 @@ import datetime
 import decimal
 import threading
 import uuid
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 
 from indexer.errors import UsageError
 from indexer.store.database import Database
+
+
+VIEWS: Final = "the views are nodes, changes, roots, frames, heads and basis"
 
 
 class QueryError(UsageError):
@@ -42,7 +45,7 @@ def run_query(
         except duckdb.Error as error:
             raise QueryError(
                 str(error).strip(),
-                hint="the views are nodes, changes, roots, frames, heads and basis",
+                hint=VIEWS,
             ) from error
         finally:
             timer.cancel()
@@ -61,7 +64,7 @@ def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) ->
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise QueryError(
             "only a single SELECT is allowed",
-            hint="the views are nodes, changes, roots, frames, heads and basis",
+            hint=VIEWS,
         )
 
 
