@@ -14,7 +14,6 @@ import duckdb
 from indexer.errors import UsageError
 from indexer.store.database import Database
 
-
 VIEWS: Final = "the views are nodes, changes, roots, frames, heads and basis"
 
 
