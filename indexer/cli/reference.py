@@ -28,7 +28,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "scan": tuple(ScanDocument.__annotations__),
     "status": tuple(StatusDocument.__annotations__),
     "validate": tuple(ValidateDocument.__annotations__),
-    "watch": (*ScanDocument.__annotations__, "generated", "reused", "carried", "failed"),
+    "watch": (*ScanDocument.__annotations__, "generated", "reused", "failed"),
     "get-node": (
         "node_id", "path", "kind", "content_id", "size", "superseded", "children", "frames",
         "frame_count",

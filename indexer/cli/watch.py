@@ -46,7 +46,7 @@ def _once(options: Globals) -> int:
         with frame_progress(options) as progress:
             made = workspace.regenerate(progress=progress)
     if options.json:
-        counts = {"generated": made["regenerated"], "reused": made["reused"], "carried": 0}
+        counts = {"generated": made["regenerated"], "reused": made["reused"]}
         print_json({**scanned, **counts, "failed": made["failed"]})
     else:
         show_scan(options, scanned)

@@ -29,6 +29,7 @@ class ScanDocument(TypedDict):
     modified: int
     removed: int
     renamed: int
+    carried: int
     skipped: list[RemarkDocument]
     unreadable: list[RemarkDocument]
     seconds: float

@@ -193,8 +193,8 @@ class Engine(FrameMethods):
                 on_folder=on_folder,
             )
             root, changes = self._record_look(looked, cause)
-        self._after_changes(root, changes)
-        return scan_document(root, looked, changes, self.clock.monotonic() - started)
+        carried = self._after_changes(root, changes)
+        return scan_document(root, looked, changes, carried, self.clock.monotonic() - started)
 
     def reconcile(
         self, dirty: Iterable[tuple[str, bool]], *, on_folder: Callable[[str], None] | None = None
@@ -396,14 +396,15 @@ class Engine(FrameMethods):
             self._carried = operations.carry(self, tree, find_renames(changes))
         return self.trees.record(Batch(tree, changes, cause, at_ns, *counts, remarks, listings))
 
-    def _after_changes(self, root: Root, changes: list[Change]) -> None:
-        """Tell subscribers which notes were carried along and what changed."""
+    def _after_changes(self, root: Root, changes: list[Change]) -> int:
+        """Tell subscribers which notes were carried along and what changed; how many were."""
         if not changes:
-            return
+            return 0
         carried, self._carried = self._carried, []
         self.publish_frames(carried)
         for subscriber in self.subscribers:
             subscriber(root, changes)
+        return len(carried)
 
     def check_root(self) -> None:
         """Raise when the workspace on disk is not the one that was opened."""

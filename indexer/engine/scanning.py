@@ -134,7 +134,7 @@ def remark_documents(remarks: Iterable[tuple[str, str]]) -> list[RemarkDocument]
 
 
 def scan_document(
-    root: Root, looked: Looked, changes: Sequence[Change], seconds: float
+    root: Root, looked: Looked, changes: Sequence[Change], carried: int, seconds: float
 ) -> ScanDocument:
     """The result of a scan."""
     # The root already counted what it stands for; without changes it stands for an older step.
@@ -152,6 +152,7 @@ def scan_document(
         "modified": counts[1],
         "removed": counts[2],
         "renamed": counts[3],
+        "carried": carried,
         "skipped": remark_documents(looked.skipped),
         "unreadable": remark_documents(looked.unreadable),
         "seconds": round(seconds, 3),

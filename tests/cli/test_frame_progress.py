@@ -21,3 +21,16 @@ def test_regenerate_tells_how_many_frames_are_done(tmp_path: Path) -> None:
         done.clear()
         workspace.synthesize("", frame_type="outline", progress=done.append)
         assert sum(done) == 2
+
+
+def test_a_scan_tells_how_many_notes_it_carried_along(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "old.txt").write_text("what the note is about\n")
+    with Workspace.open(root) as workspace:
+        assert workspace.scan()["carried"] == 0
+        workspace.agent_add("reviewer", "writer")
+        workspace.put_frame("old.txt", "worth reading", frame_type="note", agent="reviewer")
+        (root / "old.txt").rename(root / "new.txt")
+        assert workspace.scan()["carried"] == 1
+        assert workspace.get_node("new.txt")["frames"][0]["content"] == "worth reading"

@@ -169,7 +169,7 @@ def test_the_bar_appears_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
         def stop(self) -> None:
             drawn.append(-1)
 
-    def start(count: int) -> tuple[Drawing, int]:
+    def start(count: int, doing: str, what: str) -> tuple[Drawing, int]:
         drawn.append(count)
         return Drawing(), 0
 
