@@ -429,7 +429,7 @@ class EditsInMemory(Edits):
         assert self.engine.tree.root.totals == now.root.totals
 
 
-# A shorter example takes minutes to find; `pytest -m soak` does that.
+# A shorter example takes minutes to find: remove this while looking for one.
 PHASES = [Phase.generate]
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -453,8 +453,8 @@ def test_incremental_in_memory_equals_from_nothing(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("machine", "examples"), [(Edits, 600), (EditsInMemory, 5000)])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("machine", "examples"), [(Edits, 60), (EditsInMemory, 300)])
 def test_incremental_equals_from_nothing_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: type[Edits], examples: int
 ) -> None:
@@ -462,7 +462,7 @@ def test_incremental_equals_from_nothing_for_long(
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples, stateful_step_count=50, deadline=None, derandomize=False,
+            max_examples=examples, stateful_step_count=30, deadline=None, phases=PHASES,
             suppress_health_check=_CHECKS,
         ),
     )  # fmt: skip

@@ -430,9 +430,8 @@ def test_posix_classes_match_git_on_every_byte(git: Git) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("base", [1, 2, 3])
-def test_many_repositories_match_git(git: Git, base: int) -> None:
-    check_repositories(git, base, count=2000)
+def test_two_thousand_repositories_match_git(git: Git) -> None:
+    check_repositories(git, base=1, count=2000)
 
 
 @pytest.mark.soak

@@ -300,14 +300,14 @@ def test_rows_that_contradict_each_other(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1800)
-def test_garbage_in_a_thousand_places(
+@pytest.mark.timeout(600)
+def test_garbage_in_two_hundred_places(
     original: Path, tmp_path: Path, looker: Looker, intact: dict[str, Any]
 ) -> None:
     root, database = copy(original, tmp_path)
     content = database.read_bytes()
-    chance = random.Random()
-    for _ in range(1000):
+    chance = random.Random(1)
+    for _ in range(200):
         shutil.rmtree(root)
         shutil.copytree(original, root, symlinks=True)
         offset = chance.randrange(len(content))
