@@ -67,20 +67,21 @@ def _write(root: str, number: int, seconds: float, acknowledged: Any) -> None:
     deadline = time.monotonic() + seconds
     written: list[tuple[str, str]] = []
     count = 0
-    with Workspace.open(root, wait=60) as workspace:
-        while time.monotonic() < deadline:
-            node = choose.choice(FILES)
-            count += 1
-            try:
+    while time.monotonic() < deadline:
+        node = choose.choice(FILES)
+        count += 1
+        try:
+            # As a command does: who kept a workspace open while no service runs would own it.
+            with Workspace.open(root, wait=60) as workspace:
                 answer = workspace.put_frame(
                     node, f"note {count} by {number}", frame_type="note", agent=f"agent-{number}"
                 )
                 written.append((node, answer["frame_id"]))
                 read = workspace.get_head(node, frame_type="note", agent=f"agent-{number}")
                 assert read["heads"][0]["frame_id"] == answer["frame_id"]
-            except MerkleError:
-                # The service was killed between two answers: only acknowledged writes count.
-                time.sleep(0.05)
+        except MerkleError:
+            # The service was killed between two answers: only acknowledged writes count.
+            time.sleep(0.05)
     acknowledged.put((number, written))
 
 
@@ -115,11 +116,12 @@ def _run_writers(root: Path, seconds: float, meanwhile: Any) -> dict[int, list[t
     try:
         meanwhile()
         written = dict(acknowledged.get(timeout=seconds + 60) for _ in writers)
-    finally:
         for writer in writers:
             writer.join(60)
-            if writer.is_alive():
-                writer.kill()
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.join()
     return written
 
 
