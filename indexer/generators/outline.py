@@ -55,7 +55,7 @@ class OutlineGenerator:
                 f"outline has no option {', '.join(map(repr, unknown))}",
                 hint=f"its options are: {', '.join(known)}",
             )
-        return cls(**options)  # type: ignore[arg-type]
+        return cls(**options)  # type: ignore[arg-type]  # __post_init__ checks them
 
     def fingerprint_parts(self) -> FingerprintParts:
         """Name, version, options and the versions of tree-sitter and its grammars."""

@@ -28,6 +28,9 @@ def make_policy(name: str, options: Options | None = None, *, tokens: Tokens) ->
     return make(options or {}, tokens)
 
 
+# The policies check the types of their options themselves, when they are made.
+
+
 def _concatenate(options: Options, tokens: Tokens) -> Policy:
     _known("concatenate", options, ("headings", "absent", "max_tokens"))
     return Concatenate(tokens, **options)  # type: ignore[arg-type]
