@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.engine.documents import JsonObject
-from indexer.errors import UsageError
+from indexer.engine.roles import CAPABILITIES, ROLES, AgentError
 from indexer.store.frames import Agent
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
-ROLES: Final = ("reader", "writer", "synthesis")
-CAPABILITIES: Final = {
-    "reader": ("read",),
-    "writer": ("read", "write"),
-    "synthesis": ("read", "synthesize", "write"),
-}
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]{0,127}")
-
-
-class AgentError(UsageError):
-    """The agent is unknown, or may not do that."""
-
-    code = "agent"
 
 
 def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
@@ -71,13 +59,14 @@ def list_agents(engine: Engine) -> JsonObject:
 def check_writer(engine: Engine, agent_id: str, capability: str = "write") -> None:
     """Raise unless a registered agent may do that."""
     agent = engine.frames.agents().get(agent_id)
+    role = next(name for name in ("writer", "synthesis") if capability in CAPABILITIES[name])
     if agent is None:
         raise AgentError(
             f"there is no agent {agent_id!r}",
-            hint=f"register it: `merkle agent add {agent_id} --role writer`",
+            hint=f"register it: `merkle agent add {agent_id} --role {role}`",
         )
     if capability not in agent.capabilities:
         raise AgentError(
             f"agent {agent_id} is a {agent.role} and cannot {capability}",
-            hint=f"`merkle agent add {agent_id} --role writer` gives it that right",
+            hint=f"`merkle agent add {agent_id} --role {role}` gives it that right",
         )

@@ -78,6 +78,7 @@ class FrameMethods:
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
@@ -87,6 +88,7 @@ class FrameMethods:
             frame_type=frame_type,
             recursive=recursive,
             plan=plan,
+            agent=agent,
             progress=progress,
         )
 

@@ -78,10 +78,13 @@ def regenerate(
     frame_type: str | None,
     recursive: bool,
     plan: bool,
+    agent: str | None,
     progress: Callable[[int], None] | None,
 ) -> JsonObject:
     """Make what is stale again, in declared scopes only; `plan` only tells."""
     engine.refresh_types()
+    if agent is not None and not plan:
+        check_writer(engine, agent)
     chosen = _with_sources(engine, _chosen(engine, frame_type))
     path = resolve_node(engine, node)["path"] if node else paths.ROOT
     if plan:
@@ -90,7 +93,7 @@ def regenerate(
     outcome = Outcome()
     try:
         for declared in chosen:
-            Regeneration(engine, engine.tree, declared, outcome, progress).run(
+            Regeneration(engine, engine.tree, declared, outcome, progress, agent).run(
                 path, recursive=recursive
             )
     finally:

@@ -73,12 +73,13 @@ class FrameCommands(ABC):
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         progress: Progress | None = None,
     ) -> Document:
         """Make again what is stale at a node, or only tell what that would be."""
         return self.operate(
             "regenerate", progress, node=node, frame_type=frame_type, recursive=recursive,
-            plan=plan,
+            plan=plan, agent=agent,
         )  # fmt: skip
 
     def synthesize(

@@ -111,7 +111,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "regenerate": Operation(
         "regenerate",
         {"node": _is_text},
-        {"frame_type": _is_text, "recursive": _is_flag, "plan": _is_flag},
+        {"frame_type": _is_text, "recursive": _is_flag, "plan": _is_flag, "agent": _is_text},
         writes=True,
     ),
     "synthesize": Operation(
