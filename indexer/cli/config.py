@@ -56,10 +56,16 @@ def _document(root: Path, settings: Settings) -> dict[str, Any]:
     }
 
 
+def _value(value: int | float | str | None, unit: str) -> str:
+    if value is None:
+        return "none"
+    return on_screen(value) if isinstance(value, str) else f"{value:,} {unit}"
+
+
 def _text(document: dict[str, Any], origin: bool) -> str:
     rows = []
     for each in document["settings"]:
-        value = "none" if each["value"] is None else f"{each['value']:,} {each['unit']}"
+        value = _value(each["value"], each["unit"])
         where = f" ({on_screen(each['where'])})" if each["where"] else ""
         row = [each["key"], value, click.style(each["about"], dim=True)]
         if origin:

@@ -45,6 +45,8 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "log": tuple(LogDocument.__annotations__),
     "diff": tuple(DiffDocument.__annotations__),
     "sql": tuple(SqlDocument.__annotations__),
+    "mcp install": ("client", "scope", "file", "name", "changed", "snippet"),
+    "mcp uninstall": ("client", "scope", "file", "name", "changed"),
     "export": ("file", "records"),
     "import": ("file", "records", "added"),
     "compact": ("dropped", "kept"),
