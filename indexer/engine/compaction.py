@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.engine.documents import JsonObject
+from indexer.engine.manifests import named_by_manifests
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
 
 def compact(engine: Engine, keep_seconds: float) -> JsonObject:
-    """Drop bodies that no head, note or young frame names."""
+    """Drop bodies that no head, note, recorded manifest or young frame names."""
     horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
     kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+    kept |= named_by_manifests(engine.frames)
     old = set()
     for stored in engine.frames.all_frames():
         frame = stored.frame
@@ -25,6 +27,7 @@ def compact(engine: Engine, keep_seconds: float) -> JsonObject:
     dropped = [content for content in sorted(old - kept) if engine.shelf.has_body(content)]
     if dropped:
         engine.frames.drop_bodies(dropped)
+        engine.framing.postings.fold()
         engine.shelf.forget()
     engine.database.checkpoint()
     return {"dropped": len(dropped), "kept": len(kept)}

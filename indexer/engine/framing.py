@@ -9,12 +9,14 @@ from indexer.core.frames import FrameId, HeadKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
+from indexer.engine.corpus import Corpus
 from indexer.engine.journaling import open_journal
 from indexer.engine.reading import States, count_states
 from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
 from indexer.store.frames import FrameStore
 from indexer.store.journal import Journal
+from indexer.store.postings import PostingStore
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ class Framing:
         self._engine = engine
         self.store = FrameStore(engine.database)
         self.shelf = Shelf(self.store)
+        self.postings = PostingStore(engine.database)
+        self.corpus = Corpus(self.shelf, self.postings)
         self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
         self.redone = 0
         self._journal: Journal | None = None
@@ -38,6 +42,7 @@ class Framing:
 
     def open(self) -> None:
         """Open the journal and bring the database up to it, through the engine's own stores."""
+        self.postings.fill_in()
         self._journal, self.redone = open_journal(self._engine)
 
     def close(self) -> None:
@@ -71,11 +76,16 @@ class Framing:
             limit = load_settings(root).size_limit
             self._types = (text, load_types(root, limit, tokens))
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a text; the tables are loaded on first use."""
+    @property
+    def counter(self) -> TiktokenCounter:
+        """The counter of the workspace's tokenizer; its tables are loaded on first use."""
         if self._counter is None:
             self._counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
-        return self._counter.count_text(text)
+        return self._counter
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return self.counter.count_text(text)
 
     def note_inputs(self, frame_id: FrameId) -> dict[str, Any] | None:
         """What a note is bound to; frames never change, so neither does this."""

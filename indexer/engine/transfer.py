@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.compose.manifest import ManifestProblem
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
@@ -22,6 +23,7 @@ from indexer.engine.agents import check_agent
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import note_basis
 from indexer.engine.journaling import apply_record
+from indexer.engine.manifests import check_manifest, manifest_records
 from indexer.engine.notes import CARRIED_FROM
 from indexer.engine.reading import path_of
 from indexer.engine.types import TYPE_NAME
@@ -43,7 +45,7 @@ class PackContentError(UsageError):
 
 
 def export_pack(engine: Engine, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
-    """Write agents, notes and memo entries (all, or those of some nodes) to a file."""
+    """Write agents, notes, manifests and memo entries (all, or those of some nodes) to a file."""
     scopes = [path_of(engine, node) for node in nodes] or [paths.ROOT]
     count = write_pack(file, _records(engine, scopes))
     return {"file": str(file), "records": count}
@@ -53,6 +55,7 @@ def _records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]:
     yield {"kind": "pack", "format": PACK_FORMAT, "hash": engine.algorithm.name}
     yield from agent_records(engine.frames)
     yield from note_records(engine.frames, scopes)
+    yield from manifest_records(engine.frames, scopes)
     yield from _memo_records(engine, scopes)
 
 
@@ -184,12 +187,16 @@ def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]
             _check_memo(record)
         elif record["kind"] == "frame":
             check_note(algorithm, record)
+        elif record["kind"] == "manifest":
+            check_manifest(record)
         elif record["kind"] == "agent":
             check_agent(record["id"], record["role"], record["can"])
         else:
             raise PackContentError(f"unknown record kind {record['kind']!r}")
     except PackContentError:
         raise
+    except ManifestProblem as problem:
+        raise PackContentError(f"a manifest is not sound: {problem}") from problem
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, UsageError) as error:
         raise PackContentError(f"a record is malformed: {error!r}") from error
     return record
@@ -232,5 +239,7 @@ def _is_known(engine: Engine, record: dict[str, Any]) -> bool:
         return known is not None
     if record["kind"] == "frame":
         return engine.shelf.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
+    if record["kind"] == "manifest":
+        return bool(engine.frames.manifests(record["id"]))
     generation, content = engine.shelf.memo(MemoKey(bytes.fromhex(record["key"])))
     return generation >= record["generation"] and content is not None

@@ -22,6 +22,7 @@ from indexer.engine.documents import (
 )
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
+from indexer.service.context_commands import ContextCommands
 from indexer.service.frame_commands import FrameCommands
 from indexer.service.operations import OPERATIONS
 from indexer.store.layout import FOLDER, initialise, is_initialised
@@ -52,7 +53,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands):
+class Workspace(FrameCommands, ContextCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -159,7 +160,7 @@ class Workspace(FrameCommands):
         )
 
     def diff(self, old: str, new: str) -> DiffDocument:
-        """What differs between two recorded roots."""
+        """What differs between two recorded roots, or between two recorded manifests."""
         return self._run(
             lambda engine: engine.diff(old, new),
             lambda client: client.get("/v1/diff", {"old": old, "new": new}),
