@@ -56,10 +56,21 @@ def list_agents(engine: Engine) -> JsonObject:
     }
 
 
+def require_agent(engine: Engine, agent: str, capability: str) -> JsonObject:
+    """Say that an agent may do something, for what is done in no agent's name; else raise."""
+    if capability not in CAPABILITIES["synthesis"]:
+        raise AgentError(
+            f"{capability!r} is no capability",
+            hint=f"use one of: {', '.join(CAPABILITIES['synthesis'])}",
+        )
+    check_writer(engine, agent, capability)
+    return {"agent": agent, "capability": capability}
+
+
 def check_writer(engine: Engine, agent_id: str, capability: str = "write") -> None:
     """Raise unless a registered agent may do that."""
     agent = engine.frames.agents().get(agent_id)
-    role = next(name for name in ("writer", "synthesis") if capability in CAPABILITIES[name])
+    role = next(name for name in ROLES if capability in CAPABILITIES[name])
     if agent is None:
         raise AgentError(
             f"there is no agent {agent_id!r}",

@@ -120,6 +120,10 @@ class FrameMethods:
         """Every registered agent."""
         return operations.list_agents(self._engine)
 
+    def require_agent(self, agent: str, capability: str) -> JsonObject:
+        """Raise unless a registered agent may do that."""
+        return operations.require_agent(self._engine, agent, capability)
+
     def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file."""
         return operations.export_pack(self._engine, file, nodes)

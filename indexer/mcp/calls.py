@@ -10,6 +10,7 @@ from typing import Any, Final
 from indexer.engine.roles import AgentError
 from indexer.errors import UsageError
 from indexer.mcp.arguments import checked
+from indexer.mcp.context_calls import compose, manifest, search
 from indexer.mcp.declarations import BY_NAME
 from indexer.mcp.labels import Document, bounded, of_state, within_tokens, worst
 from indexer.service.served import ServedWorkspace
@@ -57,6 +58,11 @@ class Calls:
         with self.open() as workspace:
             return self.methods[name](self, workspace, given)
 
+    def manifest(self, identity: str) -> Document:
+        """A recorded manifest by its id."""
+        with self.open() as workspace:
+            return manifest(workspace, identity)
+
     def writer(self) -> str:
         """The agent in whose name something is written."""
         if self.agent is None:
@@ -95,6 +101,7 @@ def get_node(calls: Calls, workspace: Workspace, given: Document) -> Document:
     found = workspace.get_node(
         given["node"], view=given.get("view", "recency"), frame_type=given.get("type"),
         agent=given.get("agent"), max_frames=given.get("max_frames", 20),
+        query=given.get("query"),
     )  # fmt: skip
     found["frames"] = within_tokens(found["frames"], given.get("max_tokens", MAX_TOKENS))
     found["freshness"] = worst(frame["freshness"] for frame in found["frames"])
@@ -149,6 +156,8 @@ def diff(calls: Calls, workspace: Workspace, given: Document) -> Document:
 METHODS: Final[Mapping[str, Method]] = {
     "status": status,
     "get_node": get_node,
+    "compose": compose,
+    "search": search,
     "put_frame": put_frame,
     "synthesize": synthesize,
     "regenerate": regenerate,

@@ -62,8 +62,7 @@ class Declaration:
 
 
 _COMPOSED: Final[dict[str, Schema]] = {
-    "items": OBJECTS, "tokens": COUNT, "budget": {"type": ["integer", "null"]},
-    "omitted": OBJECT, "root": TEXT,
+    "items": OBJECTS, "tokens": COUNT, "budget": COUNT, "omitted": OBJECT, "root": TEXT,
 }  # fmt: skip
 
 TOOLS: Final = (
@@ -81,7 +80,8 @@ TOOLS: Final = (
         "A file or folder with the frames (outline, summary, notes) about it. Returns node_id.",
         {
             "node": NODE, "type": TEXT, "agent": TEXT,
-            "view": {"enum": ["recency", "type", "agent"]}, "max_frames": COUNT,
+            "view": {"enum": ["recency", "type", "agent", "relevance"]}, "query": TEXT,
+            "max_frames": COUNT,
             "max_tokens": {**COUNT, "description": "of all contents together, 8000 if not given"},
         },
         {
@@ -92,17 +92,18 @@ TOOLS: Final = (
     ),
     Declaration(
         "compose",
-        "Context about nodes within a token budget, ordered, with a manifest that can be replayed.",
+        "Context within a token budget: what is known about nodes, or about a query.",
         {
             "nodes": TEXTS, "query": TEXT, "budget": {**COUNT, "description": "tokens"},
-            "max_frames": COUNT, "types": TEXTS,
+            "max_frames": COUNT, "types": TEXTS, "related": TEXTS,
             "sources": {
                 "type": "array",
-                "items": {"enum": ["node", "parents", "siblings", "related", "workspace"]},
+                "items": {
+                    "enum": ["node", "parents", "siblings", "below", "related", "workspace"]
+                },
             },
-            "order": {"type": "string", "description": "recency, type, agent, relevance"},
+            "order": {"type": "string", "description": "recency, type, agent or relevance"},
             "require_fresh": FLAG,
-            "record": {"type": "boolean", "description": "store the manifest (a write)"},
         },
         {"manifest_id": TEXT, "messages": OBJECTS, **_COMPOSED},
     ),

@@ -30,6 +30,8 @@ class ContextView:
     max_frames: int = 20
     frame_type: str | None = None
     agent: str | None = None
+    query: str | None = None
+    """What to order by, with the order `relevance`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +139,11 @@ class AgentAdapter:
 
     def read_context(self, node: str, view: ContextView | None = None) -> NodeContext:
         """A node with the frames a view selects; refused to an agent that may not read."""
-        identity = self.identity
-        if "read" not in identity.capabilities:
-            raise AgentError(
-                f"agent {identity.agent_id} is a {identity.role} and cannot read",
-                hint=f"`merkle agent add {identity.agent_id} --role {identity.role} --can read`",
-            )
+        self._workspace.agent_require(self._agent_id, "read")
         wanted = view or ContextView()
         found = self._workspace.get_node(
             node, view=wanted.order, max_frames=wanted.max_frames, frame_type=wanted.frame_type,
-            agent=wanted.agent,
+            agent=wanted.agent, query=wanted.query,
         )  # fmt: skip
         return _node_context(found)
 

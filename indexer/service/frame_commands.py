@@ -109,6 +109,10 @@ class FrameCommands(ABC):
         """Every registered agent."""
         return self.operate("agents")
 
+    def agent_require(self, agent_id: str, capability: str) -> Document:
+        """Raise unless a registered agent may do that: read, write or synthesize."""
+        return self.operate("agent-require", agent=agent_id, capability=capability)
+
     def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> Document:
         """Write what was written and computed to a file."""
         return self.operate("export", file=os.path.abspath(file), nodes=list(nodes))

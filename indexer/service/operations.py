@@ -174,6 +174,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "agent-add": Operation(
         "add_agent", {"agent_id": _is_text, "role": _is_text}, {"can": _is_texts}, writes=True
     ),
+    "agent-require": Operation(
+        "require_agent", {"agent": _is_text, "capability": _is_text}, {}, writes=False
+    ),
     "agents": Operation("list_agents", {}, {}, writes=False),
     "export": Operation("export_pack", {"file": _is_text}, {"nodes": _is_texts}, writes=True),
     "import": Operation("import_pack", {"file": _is_text}, {}, writes=True),

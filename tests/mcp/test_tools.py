@@ -121,7 +121,7 @@ def test_regenerate_and_synthesize(project: Path) -> None:
         ("get_node", {"node": "a", "depth": 1}, "arguments", "it takes: node"),
         ("get_node", {"node": "src", "max_frames": -1}, "arguments", "whole number"),
         ("get_node", {"node": "src", "max_frames": True}, "arguments", "whole number"),
-        ("get_node", {"node": "src", "view": "best"}, "arguments", "recency, type, agent"),
+        ("get_node", {"node": "src", "view": "best"}, "arguments", "agent, relevance"),
         ("get_node", {"node": "missing.py"}, "unknown_node", "merkle scan"),
         ("get_node", {"node": "id:abcdef"}, "unknown_node", "node_id"),
         ("compose", {"nodes": "src"}, "arguments", "a list"),
