@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from indexer.mcp.arguments import checked
 from indexer.mcp.context_calls import compose, manifest, search
 from indexer.mcp.declarations import BY_NAME
 from indexer.mcp.labels import Document, bounded, of_state, within_tokens, worst
+from indexer.mcp.session_calls import session
 from indexer.service.served import ServedWorkspace
 from indexer.service.workspace import Workspace
 
@@ -41,11 +42,12 @@ class Calls:
     root: Path
     agent: str | None
     wait: float | None = None
-    methods: Mapping[str, Method] = field(default_factory=lambda: METHODS)
 
-    def open(self) -> Workspace:
+    def open(self, *, repeats: bool = True) -> Workspace:
         """The workspace through its service; opened for each call, so a restart goes unnoticed."""
-        return ServedWorkspace.open(self.root, wait=self.wait)
+        workspace = ServedWorkspace.open(self.root, wait=self.wait)
+        workspace.repeats = repeats
+        return workspace
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Document:
         """Run a tool; the answer has a freshness label."""
@@ -55,8 +57,9 @@ class Calls:
                 f"there is no tool {name!r}", hint=f"the tools are: {', '.join(BY_NAME)}"
             )
         given = checked(declared, arguments)
-        with self.open() as workspace:
-            return self.methods[name](self, workspace, given)
+        # A frame written twice is one frame; a block of a session would be there twice.
+        with self.open(repeats=name != "session") as workspace:
+            return METHODS[name](self, workspace, given)
 
     def manifest(self, identity: str) -> Document:
         """A recorded manifest by its id."""
@@ -163,4 +166,5 @@ METHODS: Final[Mapping[str, Method]] = {
     "regenerate": regenerate,
     "explain": explain,
     "diff": diff,
+    "session": session,
 }

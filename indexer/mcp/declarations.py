@@ -21,7 +21,7 @@ NODE: Final[Schema] = {"type": "string", "description": "path ('' is the root) o
 
 SESSION_ACTIONS: Final = (
     "list", "show", "new", "append", "edit", "annotate", "commit", "select", "diff", "render",
-    "compile", "pull",
+    "compile", "pull", "record",
 )  # fmt: skip
 SESSION_READS: Final = frozenset({"list", "show", "select", "diff", "render", "compile"})
 
@@ -166,8 +166,8 @@ TOOLS: Final = (
     ),
     Declaration(
         "session",
-        "A conversation as a context tree: append blocks, commit cycles, select, render, compile,"
-        " pull workspace context in.",
+        "A conversation as a context tree: append, commit, select, render, pull context in."
+        " record: compose and keep the manifest.",
         {
             "action": {"enum": list(SESSION_ACTIONS)},
             "name": TEXT,
@@ -177,7 +177,7 @@ TOOLS: Final = (
             "priority": {"enum": ["pinned", "normal", "skip"]},
             "selector": TEXT,
             "snapshots": {**TEXTS, "description": "such as @t0; two for diff"},
-            "nodes": TEXTS, "budget": COUNT, "ttl": COUNT,
+            "nodes": TEXTS, "query": TEXT, "budget": COUNT, "ttl": COUNT,
         },
         {"action": TEXT, "result": OBJECT},
         required=("action",),

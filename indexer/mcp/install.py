@@ -75,14 +75,20 @@ def install(place: Place, entry: Entry) -> bool:
         if not text.strip():
             after = text + snippet(place, entry)
         elif place.client.format == "toml":
-            known = json_edit.value_at(toml_edit.parse(text), place.keys)
-            after = text if known == entry else toml_edit.with_table(text, place.keys, entry)
+            wanted = _merged(json_edit.value_at(toml_edit.parse(text), place.keys), entry)
+            after = toml_edit.with_table(text, place.keys, wanted) if wanted else text
         else:
-            known = json_edit.value_at(json_edit.parse(text), place.keys)
-            after = text if known == entry else json_edit.with_member(text, place.keys, entry)
+            wanted = _merged(json_edit.value_at(json_edit.parse(text), place.keys), entry)
+            after = json_edit.with_member(text, place.keys, wanted) if wanted else text
     except UneditableError as error:
         raise _left_alone(place, error, f"put this in yourself:\n{snippet(place, entry)}") from None
     return _write(place, before, text, after)
+
+
+def _merged(known: Any, entry: Entry) -> Entry | None:
+    """The entry with what somebody added to it before; None where it is as it should be."""
+    wanted = {**known, **entry} if isinstance(known, dict) else entry
+    return None if wanted == known else wanted
 
 
 def uninstall(place: Place) -> bool:
@@ -103,9 +109,10 @@ def _without(place: Place, text: str) -> str:
     if place.client.format == "toml":
         return toml_edit.without_table(text, place.keys)
     after = json_edit.without_member(text, place.keys)
-    if after != text and json_edit.value_at(json_edit.parse(after), place.keys[:-1]) == {}:
-        # The list of servers came with the entry, or says nothing without it.
-        after = json_edit.without_member(after, place.keys[:-1])
+    for length in range(len(place.keys) - 1, 0, -1) if after != text else ():
+        # A list of servers that is empty came with the entry, or says nothing without it.
+        if json_edit.value_at(json_edit.parse(after), place.keys[:length]) == {}:
+            after = json_edit.without_member(after, place.keys[:length])
     return after
 
 

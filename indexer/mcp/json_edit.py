@@ -75,11 +75,11 @@ def value_at(document: dict[str, Any], path: KeyPath) -> Any:
     """The value under a path of keys, None where there is none."""
     found: Any = document
     for key in path:
-        if found is None:
-            return None
         if not isinstance(found, dict):
             raise UneditableError(f"{key} is looked for in something that is no object")
-        found = found.get(key)
+        if key not in found:
+            return None
+        found = found[key]
     return found
 
 

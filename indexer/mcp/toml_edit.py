@@ -19,10 +19,21 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def block(path: KeyPath, value: dict[str, Any], newline: str = "\n") -> str:
-    """A table with its header; texts and lists of texts are written alike in TOML and JSON."""
-    lines = [f"[{'.'.join(path)}]"]
-    lines += [f"{key} = {json.dumps(each, ensure_ascii=False)}" for key, each in value.items()]
+    """A table with its header."""
+    lines = [f"[{'.'.join(path)}]", *(_pair(key, each) for key, each in value.items())]
     return newline.join(lines) + newline
+
+
+def _pair(key: str, value: Any) -> str:
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", key) is not None
+    return f"{key if plain else json.dumps(key, ensure_ascii=False)} = {_value(value)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_pair(key, each) for key, each in value.items())} }}"
+    # Texts, numbers, truth and lists of them are written alike in TOML and JSON.
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def with_table(text: str, path: KeyPath, value: dict[str, Any]) -> str:
