@@ -25,8 +25,9 @@ NAMES = {
 }
 
 WORKSPACE_METHODS = {
-    "agent_add", "agent_list", "compact", "diff", "explain", "export", "get_head", "get_node",
-    "import_", "init", "invalidate", "list_frames", "log", "open", "put_frame", "regenerate",
+    "agent_add", "agent_list", "compact", "compile", "compose", "diff", "explain", "export",
+    "get_head", "get_node", "import_", "init", "invalidate", "list_frames", "log", "open",
+    "put_frame", "regenerate", "replay",
     "scan", "sql", "status", "synthesize", "validate",
 }  # fmt: skip
 

@@ -98,7 +98,8 @@ class FrameStore:
         """The number the next stored batch gets."""
         rows = self._database.rows(
             "SELECT greatest(coalesce((SELECT max(seq) FROM head_log), 0),"
-            " coalesce((SELECT max(seq) FROM agent_log), 0))"
+            " coalesce((SELECT max(seq) FROM agent_log), 0),"
+            " coalesce((SELECT max(seq) FROM manifest_log), 0))"
         )
         return int(rows[0][0]) + 1
 
@@ -132,6 +133,15 @@ class FrameStore:
         for _, number, length in rows:
             lengths[number] = length or 0
         return BodyNumbers({BodyHash(row[0]): row[1] for row in rows}, lengths)
+
+    def live_bodies(self, wanted: Iterable[BodyHash]) -> list[tuple[int, int | None, str]]:
+        """Number, length and content of some bodies."""
+        rows = self._database.rows(
+            "SELECT number, length, content FROM bodies"
+            " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL ORDER BY number",
+            [list(wanted)],
+        )
+        return [(row[0], row[1], row[2]) for row in rows]
 
     def next_body_number(self) -> int:
         """The number the next body gets; that of a dropped one is not given again."""
