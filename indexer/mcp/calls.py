@@ -12,7 +12,7 @@ from indexer.errors import UsageError
 from indexer.mcp.arguments import checked
 from indexer.mcp.context_calls import compose, manifest, search
 from indexer.mcp.declarations import BY_NAME
-from indexer.mcp.labels import Document, bounded, of_state, within_tokens, worst
+from indexer.mcp.labels import RECORDED, Document, bounded, of_state, within_tokens, worst
 from indexer.mcp.session_calls import session
 from indexer.service.served import ServedWorkspace
 from indexer.service.workspace import Workspace
@@ -152,7 +152,7 @@ def diff(calls: Calls, workspace: Workspace, given: Document) -> Document:
     now = workspace.status()
     found: Document = dict(workspace.diff(given["old"], given.get("new", "@-0")))
     is_now = found["new"] == now["root"]
-    found["freshness"] = of_state(now["state"]) if is_now else "stale"
+    found["freshness"] = of_state(now["state"]) if is_now else RECORDED
     return bounded(found, "added", "removed", "modified", "renamed")
 
 

@@ -10,6 +10,9 @@ Document = dict[str, Any]
 NOTHING: Final = "none"
 """The label of an answer without a single frame: nothing in it could be stale."""
 
+RECORDED: Final = "recorded"
+"""The label of what a session, a manifest or a past root holds: true of its own moment."""
+
 _WORST_FIRST: Final = ("unknown", "stale", "orphaned", "unmanaged", "fresh")
 _STATES: Final = {"current": "fresh", "stale": "stale"}
 LONGEST: Final = 500

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from indexer.mcp.arguments import ArgumentError
 from indexer.mcp.context_calls import labelled
 from indexer.mcp.declarations import SESSION_READS
-from indexer.mcp.labels import Document, worst
+from indexer.mcp.labels import RECORDED, Document, worst
 from indexer.service.workspace import Workspace
 
 if TYPE_CHECKING:
     from indexer.mcp.calls import Calls
-
-RECORDED: Final = "recorded"
-"""The label of what a session holds: true of the moment it was put there, and not changed since."""
 
 _CONTENT: Final = ("type", "role", "text", "payload")
 

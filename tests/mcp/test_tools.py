@@ -95,7 +95,7 @@ def test_diff_explain_and_plan(project: Path) -> None:
     assert found["modified"] == ["src/main.py"]
     assert found["freshness"] == "fresh"
     past = answer(call(project, None, "diff", old=before["root"], new=before["root"]))
-    assert (past["modified"], past["freshness"]) == ([], "stale")
+    assert (past["modified"], past["freshness"]) == ([], "recorded")
     told = answer(call(project, None, "explain", node="src/main.py"))
     assert told["freshness"] in ("fresh", "stale")
     assert told["chain"]
