@@ -12,6 +12,7 @@ from mcp import Client
 from indexer.core.tokens import TiktokenCounter
 from indexer.mcp.addresses import node_address
 from indexer.mcp.calls import METHODS
+from indexer.mcp.clients import CLIENTS
 from indexer.mcp.declarations import BY_NAME, INSTRUCTIONS, TOOLS
 from tests.mcp.wire import answer, call, inside, refusal
 
@@ -227,3 +228,13 @@ def test_odd_names_have_addresses(project: Path) -> None:
         return (await client.read_resource(node_address(odd))).contents[0].text
 
     assert json.loads(inside(project, None, session))["path"] == odd
+
+
+def test_the_page_for_agents_names_every_tool_and_client() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+    tools = [line for line in page.splitlines() if line.count("|") == 4]
+    for tool in TOOLS:
+        (line,) = [line for line in tools if line.startswith(f"| `{tool.name}` |")]
+        assert line.endswith("| yes |") == (not tool.reads_only)
+    for name, client in CLIENTS.items():
+        assert f"| `{name}` | {', '.join(client.scopes)} |" in page
