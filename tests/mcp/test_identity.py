@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from click.testing import CliRunner
 
 from indexer import Workspace
-from tests.mcp.wire import answer, call, refusal, stdio, talk
+from indexer.cli import mcp as command
+from indexer.cli.group import cli
+from indexer.mcp import run
+from tests.mcp.wire import answer, call, refusal
 
 NOTE = {"node": "README.md", "type": "note", "content": "A note."}
 
@@ -76,22 +79,30 @@ def test_status_tells_who_one_is(served: Path) -> None:
 def test_flag_before_environment_before_file(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def session(client: Client) -> Any:
-        return answer(await client.call_tool("status", {}))["agent"]["id"]
+    served: list[str | None] = []
+    # Only the serving itself is left out; which agent it is for is what counts here.
+    monkeypatch.setattr(run, "run_stdio", lambda calls: served.append(calls.agent))
+    monkeypatch.setattr(command, "wake_service", lambda root: None)
 
-    assert talk(stdio(project), session) is None
+    def start(*arguments: str) -> str | None:
+        ran = CliRunner().invoke(cli, ["-C", str(project), "mcp", *arguments])
+        assert ran.exit_code == 0, ran.output
+        return served.pop()
+
+    assert start() is None
     (project / "merkle.toml").write_text('[mcp]\nagent = "carol"\n')
-    assert talk(stdio(project), session) == "carol"
+    assert start() == "carol"
     monkeypatch.setenv("MERKLE_AGENT", "bob")
-    assert talk(stdio(project), session) == "bob"
-    assert talk(stdio(project, "--agent", "alice"), session) == "alice"
+    assert start() == "bob"
+    assert start("--agent", "alice") == "alice"
+    (project / "merkle.toml").write_text("[mcp]\nagent = 7\n")
+    assert start() == "bob"
+    monkeypatch.delenv("MERKLE_AGENT")
+    refused = CliRunner().invoke(cli, ["-C", str(project), "mcp"])
+    assert (refused.exit_code, "mcp.agent" in refused.stderr) == (2, True)
 
 
 def test_the_settings_show_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from click.testing import CliRunner
-
-    from indexer.cli.group import cli
-
     monkeypatch.setenv("MERKLE_AGENT", "alice")
     shown = CliRunner().invoke(cli, ["-C", str(project), "config", "--origin"]).stdout
     (line,) = [line for line in shown.splitlines() if line.startswith("mcp.agent")]
