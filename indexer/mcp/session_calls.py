@@ -22,7 +22,7 @@ def session(calls: Calls, workspace: Workspace, given: Document) -> Document:
     action = given["action"]
     if action not in SESSION_READS:
         workspace.agent_require(calls.writer(), "write")
-    result = _ACTIONS[action](workspace, _Given(action, given))
+    result = ACTIONS[action](workspace, _Given(action, given))
     freshness = RECORDED
     if "items" in result:
         freshness = worst(item["freshness"] for item in result["items"])
@@ -65,7 +65,7 @@ def _record(workspace: Workspace, given: _Given) -> Document:
     return labelled(workspace.compose(**given.some("nodes", "query", "budget"), record=True))
 
 
-_ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Document]]] = {
+ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Document]]] = {
     "list": lambda workspace, given: workspace.session_list(),
     "show": lambda workspace, given: workspace.session_show(
         given.need("name"), snapshot=given.snapshot()
@@ -94,7 +94,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Document]]] = {
     ),
     "compile": lambda workspace, given: workspace.session_compile(given.need("name")),
     "pull": lambda workspace, given: workspace.session_pull(
-        given.need("name"), given.some("nodes").get("nodes", []), **given.some("budget", "ttl")
+        given.need("name"), given.need("nodes"), **given.some("budget", "ttl")
     ),
     "record": _record,
 }

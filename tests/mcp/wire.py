@@ -85,9 +85,9 @@ def inside(root: Path, agent: str | None, session: Session) -> Any:
     return talk(make_server(Calls(root, agent)), session)
 
 
-def call(root: Path, agent: str | None, name: str, **arguments: Any) -> Any:
+def call(root: Path, agent: str | None, tool: str, /, **arguments: Any) -> Any:
     """One call; its result as the client got it, checked by the client against its schema."""
-    return inside(root, agent, lambda client: client.call_tool(name, arguments))
+    return inside(root, agent, lambda client: client.call_tool(tool, arguments))
 
 
 def answer(result: Any) -> dict[str, Any]:
