@@ -18,8 +18,9 @@ FORMATS = ("text", "messages")
 
 def print_messages(document: JsonObject) -> None:
     """Write the messages alone, as one compact JSON array: the bytes a replay gives again."""
-    text = json.dumps(document["messages"], ensure_ascii=False, separators=(",", ":"))
-    click.echo(text.encode("utf-8"))
+    text = json.dumps(document["messages"], separators=(",", ":"))
+    # The one control character that JSON lets through; the rest is ASCII.
+    click.echo(text.replace("\x7f", "\\u007f"))
 
 
 def show_context(document: JsonObject, *, as_json: bool, form: str, quiet: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from indexer.core import paths
 from indexer.core.terms import words_in
@@ -23,7 +23,7 @@ HIGHER_NAME: Final = 0.35
 _ALONE: Final = 0.4
 
 Postings = Mapping[str, tuple[Sequence[int], Sequence[int]]]
-"""Per word of the query: the numbers of the live bodies that have it, and how often each does."""
+"""Per word of the query: the numbers of the bodies that have it, and how often each does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,6 @@ class Statistics:
         }
 
 
-class BodyScores(NamedTuple):
-    """What each matching body is worth, and which words it has, as bits."""
-
-    worth: dict[int, float]
-    matched: dict[int, int]
-
-
 def query_words(query: str) -> tuple[str, ...]:
     """The words of a query, in its order."""
     return words_in(query)
@@ -65,60 +58,73 @@ def idf(count: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
+def norms(lengths: Sequence[int], bodies: int, total_length: int) -> list[float]:
+    """What each body's length takes off its counts."""
+    average = total_length / bodies if bodies and total_length else 1.0
+    flat, slope = K1 * (1 - B), K1 * B / average
+    return [flat + slope * length for length in lengths]
+
+
 def score_bodies(
-    words: Sequence[str], postings: Postings, lengths: Sequence[int], statistics: Statistics
-) -> BodyScores:
-    """BM25 of every body that has one of the words; the order of the words fixes the sums."""
-    worth: dict[int, float] = {}
-    matched: dict[int, int] = {}
-    average = statistics.total_length / statistics.bodies if statistics.bodies else 1.0
-    slope = K1 * B / (average or 1.0)
-    for position, word in enumerate(words):
+    words: Sequence[str], postings: Postings, norm: Sequence[float], statistics: Statistics
+) -> list[float]:
+    """BM25 of every body by its number; the order of the words fixes the sums."""
+    worth = [0.0] * len(norm)
+    for word in words:
         bodies, counts = postings[word]
-        weight = idf(len(bodies), statistics.bodies) * (K1 + 1)
-        flat, bit = K1 * (1 - B), 1 << position
+        weight = idf(statistics.body_counts[word], statistics.bodies) * (K1 + 1)
         for body, count in zip(bodies, counts, strict=True):
-            gain = weight * count / (count + flat + slope * lengths[body])
-            worth[body] = worth.get(body, 0.0) + gain
-            matched[body] = matched.get(body, 0) | bit
-    return BodyScores(worth, matched)
+            worth[body] += weight * count / (count + norm[body])
+    return worth
 
 
 class NameScores:
     """What the names on a path are worth for a query."""
 
-    def __init__(self, words: Sequence[str], statistics: Statistics) -> None:
-        self._bits = {word: 1 << position for position, word in enumerate(words)}
-        self._weights = {
-            word: idf(statistics.name_counts[word], statistics.names) if statistics.names else 0.0
+    def __init__(
+        self, words: Sequence[str], named: Mapping[str, Iterable[str]], statistics: Statistics
+    ) -> None:
+        self._weights = [
+            idf(statistics.name_counts[word], statistics.names) if statistics.names else 0.0
             for word in words
-        }
-        self._known: dict[str, list[str]] = {}
+        ]
+        self._bits: dict[str, int] = {}
+        for position, word in enumerate(words):
+            for path in named[word]:
+                self._bits[path] = self._bits.get(path, 0) | 1 << position
+        self._above: dict[str, int] = {"": 0}
 
     def of(self, path: str) -> tuple[float, int]:
         """The worth of a path's names, and which words they have; a word counts where nearest."""
-        worth, found, factor = 0.0, 0, OWN_NAME
-        while path:
-            path, _, name = path.rpartition("/")
-            for word in self._words_of(name):
-                bit = self._bits[word]
-                if not found & bit:
-                    found |= bit
-                    worth += factor * self._weights[word]
-            factor = FOLDER_NAME if factor == OWN_NAME else HIGHER_NAME
+        if not path:
+            return 0.0, 0
+        parent, _, _ = path.rpartition("/")
+        higher = self._higher(parent)
+        worth, found = self._gain(path, OWN_NAME, 0)
+        if parent:
+            gain, found = self._gain(parent, FOLDER_NAME, found)
+            worth += gain
+        for position, weight in enumerate(self._weights):
+            bit = 1 << position
+            if higher & bit and not found & bit:
+                worth += HIGHER_NAME * weight
+                found |= bit
         return worth, found
 
-    def _words_of(self, name: str) -> list[str]:
-        known = self._known.get(name)
+    def _gain(self, path: str, factor: float, known: int) -> tuple[float, int]:
+        bits = self._bits.get(path, 0) & ~known
+        if not bits:
+            return 0.0, known
+        places = (place for place in range(len(self._weights)) if bits >> place & 1)
+        return factor * sum(self._weights[place] for place in places), known | bits
+
+    def _higher(self, folder: str) -> int:
+        """The words that names above a folder have."""
+        known = self._above.get(folder)
         if known is None:
-            known = [word for word in name_words(name) if word in self._bits]
-            self._known[name] = known
+            parent, _, _ = folder.rpartition("/")
+            known = self._above[folder] = self._higher(parent) | self._bits.get(parent, 0)
         return known
-
-
-def name_words(name: str) -> tuple[str, ...]:
-    """The words of a file's or folder's name."""
-    return words_in(name)
 
 
 def combine(body: float, names: float, matched: int, words: int, nearness: float) -> float:
@@ -147,4 +153,4 @@ def distance(one: str, other: str) -> int:
 
 def path_words(path: str) -> tuple[str, ...]:
     """The words of the last name of a path."""
-    return name_words(paths.split(path)[1]) if path else ()
+    return words_in(paths.split(path)[1]) if path else ()

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from indexer.compiler import compile_stages
 from indexer.compose.candidates import Candidate, Loaded, digest, sealed
@@ -26,14 +26,17 @@ from indexer.compose.sources import Scope, looked_at, scope_of
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness
 from indexer.core.tree import Tree
+from indexer.engine.corpus import POOL, Corpus
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import Judged, judge
 from indexer.engine.manifests import bodies_of, find_manifest, manifest_record
 from indexer.engine.resolve import resolve_node
 from indexer.errors import CorruptError, UncheckedError
 
+SHORTEST: Final = 10
+"""Tokens of the shortest message."""
+
 if TYPE_CHECKING:
-    from indexer.engine.corpus import Corpus
     from indexer.engine.engine import Engine
 
 
@@ -165,10 +168,13 @@ def _gather(
     scores: dict[FrameId, float] = {}
     statistics = None
     if request.order == RELEVANCE and request.query is not None:
-        ranked = corpus.rank(request.query, None if everything else members, request.nodes)
+        # No message is shorter than this, so that more candidates could not be shown anyway.
+        pool = max(POOL, request.budget // SHORTEST)
+        within = None if everything else members
+        ranked = corpus.rank(request.query, within, request.nodes, pool)
         scores, statistics = ranked.scores, ranked.statistics
-        pool = [row for row in ranked.pool if scores[row.frame_id] > 0]
-        candidates = pool + [
+        matching = [row for row in ranked.pool if scores[row.frame_id] > 0]
+        candidates = matching + [
             row
             for row in corpus.at(sorted(scope.single))
             if row.frame_id not in scores and (everything or filters.reason(row) is None)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from itertools import compress
+from operator import mul
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.compose.candidates import Candidate
@@ -14,12 +17,14 @@ from indexer.compose.relevance import (
     Statistics,
     combine,
     nearness,
+    norms,
     path_words,
     query_words,
     score_bodies,
 )
 from indexer.core.changes import tree_changes
 from indexer.core.frames import FrameId
+from indexer.core.paths import ancestors
 from indexer.core.terms import term_of
 from indexer.core.tree import Tree
 from indexer.store.postings import PostingStore
@@ -27,8 +32,12 @@ from indexer.store.postings import PostingStore
 if TYPE_CHECKING:
     from indexer.engine.shelf import Shelf
 
-POOL: Final = 2000
-"""How many bodies are ranked by more than their own words; the others are less relevant."""
+POOL: Final = 500
+"""How many bodies, at least, are ranked by more than their own words."""
+
+
+COMMON_NAME: Final = 200
+"""How many paths may share a name before it says nothing of where to look."""
 
 
 class Ranked(NamedTuple):
@@ -61,6 +70,10 @@ class Corpus:
         self._paths: dict[str, int] = {}
         self._names: dict[str, list[str]] = {}
         self._named: set[str] = set()
+        self._live = bytearray(1)
+        """1 for the number of a body that a candidate has; the last is for none."""
+        self._sharing = [0]
+        self._norm: tuple[tuple[int, int, int], list[float]] | None = None
         self._total_length = 0
         self._ordered: list[Candidate] | None = None
         self._digest: hashlib._Hash | None = None
@@ -113,17 +126,22 @@ class Corpus:
         bodies = self._shelf.bodies
         number = bodies.numbers.get(head.content)
         if number is not None:
+            self._grow(number + 1)
             sharing = self._numbers.get(number)
             if sharing is None:
                 self._numbers[number] = [row]
                 self._total_length += bodies.lengths[number]
+                self._live[number] = 1
             else:
                 sharing.append(row)
+            self._sharing[number] += 1
         self._paths[path] = self._paths.get(path, 0) + 1
-        if path not in self._named:
-            self._named.add(path)
-            for word in path_words(path):
-                self._names.setdefault(word, []).append(path)
+        for where in (path, *ancestors(path)):
+            if where in self._named:
+                break
+            self._named.add(where)
+            for word in path_words(where):
+                self._names.setdefault(word, []).append(where)
         self._ordered = self._digest = None
 
     def _remove(self, frame_id: FrameId) -> None:
@@ -135,15 +153,23 @@ class Corpus:
         if number is not None:
             sharing = self._numbers[number]
             sharing.remove(row)
+            self._sharing[number] -= 1
             if not sharing:
                 del self._numbers[number]
                 self._total_length -= bodies.lengths[number]
+                self._live[number] = 0
         left = self._paths[row.path] - 1
         if left:
             self._paths[row.path] = left
         else:
             del self._paths[row.path]
         self._ordered = self._digest = None
+
+    def _grow(self, numbers: int) -> None:
+        more = numbers + 1 - len(self._live)
+        if more > 0:
+            self._live.extend(bytes(more))
+            self._sharing.extend([0] * more)
 
     # -- reading, with the lock held
 
@@ -170,70 +196,91 @@ class Corpus:
         return found
 
     def rank(
-        self, query: str, within: Sequence[Candidate] | None, anchors: Sequence[str] = ()
+        self,
+        query: str,
+        within: Sequence[Candidate] | None,
+        anchors: Sequence[str] = (),
+        pool: int = POOL,
     ) -> Ranked:
         """What a query finds among some candidates, or among all of them."""
         words = query_words(query)
-        postings = self._live_postings(words)
-        names = {word: [p for p in self._names.get(word, ()) if p in self._paths] for word in words}
+        postings = self._find(words)
+        named = {word: self._names.get(word, []) for word in words}
+        live, known = self._live, self._paths
         statistics = Statistics(
             len(self._numbers),
             self._total_length,
-            len(self._paths),
-            {word: len(postings[word][0]) for word in words},
-            {word: len(names[word]) for word in words},
+            len(known),
+            {word: sum(map(live.__getitem__, postings[word][0])) for word in words},
+            {word: sum(map(known.__contains__, named[word])) for word in words},
         )
-        bodies = score_bodies(words, postings, self._shelf.bodies.lengths, statistics)
+        worth = score_bodies(words, postings, self._norms(), statistics)
+        mask = live if within is None else self._only(within)
+        worth = list(map(mul, worth, mask))
         allowed = None if within is None else {row.frame_id for row in within}
-        found = self._found(bodies.worth, names, allowed)
-        numbers, scorer = self._shelf.bodies.numbers, NameScores(words, statistics)
-        scores: dict[FrameId, float] = {}
-        for row in found:
-            number = numbers.get(row.content, -1)
-            by_name, bits = scorer.of(row.path)
-            near = nearness(row.path, anchors)
-            own, has = bodies.worth.get(number, 0.0), bodies.matched.get(number, 0)
-            scores[row.frame_id] = combine(own, by_name, has | bits, len(words), near)
-        matched = len(found)
-        if len(bodies.worth) > POOL:
-            rows = (row for number in bodies.worth for row in self._numbers[number])
-            matched = sum(
-                1
-                for row in rows
-                if row.frame_id not in scores and (allowed is None or row.frame_id in allowed)
-            ) + len(found)
-        return Ranked(scores, found, matched, statistics)
+        found = self._best(worth, pool)
+        found.update((row.frame_id, row) for row in self._by_name(named))
+        rows = [row for key, row in found.items() if allowed is None or key in allowed]
+        scores = self._scores(rows, words, postings, worth, NameScores(words, named, statistics),
+                              anchors)  # fmt: skip
+        matched = sum(compress(self._sharing, worth))
+        by_name_alone = sum(not worth[self._number(row)] for row in rows)
+        return Ranked(scores, rows, matched + by_name_alone, statistics)
 
-    def _live_postings(self, words: Sequence[str]) -> Postings:
+    def _find(self, words: Sequence[str]) -> Postings:
         terms = {word: term_of(word) for word in words}
         stored = self._postings.find(terms.values())
-        live = self._numbers
-        found: dict[str, tuple[list[int], list[int]]] = {}
-        for word, term in terms.items():
-            pairs = [
-                (body, count) for body, count in zip(*stored[term], strict=True) if body in live
-            ]
-            found[word] = ([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-        return found
+        return {word: stored[term] for word, term in terms.items()}
 
-    def _found(
+    def _norms(self) -> list[float]:
+        lengths = self._shelf.bodies.lengths
+        self._grow(len(lengths))
+        key = (len(self._numbers), self._total_length, len(lengths))
+        if self._norm is None or self._norm[0] != key:
+            self._norm = (key, norms(lengths, key[0], key[1]))
+        return self._norm[1]
+
+    def _only(self, rows: Iterable[Candidate]) -> bytearray:
+        mask = bytearray(len(self._live))
+        for row in rows:
+            mask[self._number(row)] = 1
+        mask[-1] = 0
+        return mask
+
+    def _number(self, row: Candidate) -> int:
+        """The number of a candidate's body; that of nothing where it is not stored."""
+        return self._shelf.bodies.numbers.get(row.content, -1)
+
+    def _best(self, worth: list[float], pool: int) -> dict[FrameId, Candidate]:
+        """The candidates of the best bodies, and of all that tie with the last of them."""
+        best = nlargest(pool, worth)
+        least = best[-1] if len(best) == pool else 0.0
+        numbers = [number for number, value in enumerate(worth) if value >= least and value]
+        return {row.frame_id: row for number in numbers for row in self._numbers[number]}
+
+    def _by_name(self, named: Mapping[str, Sequence[str]]) -> Iterator[Candidate]:
+        """The candidates whose own name has a word, unless so many have it that it says nothing."""
+        for listed in named.values():
+            if len(listed) <= COMMON_NAME:
+                yield from self.at(listed)
+
+    def _scores(
         self,
-        worth: dict[int, float],
-        names: dict[str, list[str]],
-        allowed: set[FrameId] | None,
-    ) -> list[Candidate]:
-        """The candidates to rank: the best bodies, all that tie with them, and names that match."""
-        least = sorted(worth.values(), reverse=True)[POOL] if len(worth) > POOL else 0.0
-        found: dict[FrameId, Candidate] = {}
-        for number, value in worth.items():
-            if value >= least:
-                for row in self._numbers[number]:
-                    found[row.frame_id] = row
-        for listed in names.values():
-            # A name that very many have tells nothing of where to look.
-            if len(listed) <= max(POOL, len(self._paths) // 20):
-                for row in self.at(listed):
-                    found[row.frame_id] = row
-        if allowed is not None:
-            return [row for row in found.values() if row.frame_id in allowed]
-        return list(found.values())
+        rows: Sequence[Candidate],
+        words: Sequence[str],
+        postings: Postings,
+        worth: Sequence[float],
+        names: NameScores,
+        anchors: Sequence[str],
+    ) -> dict[FrameId, float]:
+        having = [set(postings[word][0]) for word in words] if rows else []
+        scores: dict[FrameId, float] = {}
+        for row in rows:
+            number = self._number(row)
+            by_name, bits = names.of(row.path)
+            for place, bodies in enumerate(having):
+                if number in bodies:
+                    bits |= 1 << place
+            near = nearness(row.path, anchors) if anchors else 0.0
+            scores[row.frame_id] = combine(worth[number], by_name, bits, len(words), near)
+        return scores
