@@ -48,7 +48,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "diff": tuple(DiffDocument.__annotations__),
     "sql": tuple(SqlDocument.__annotations__),
     "export": ("file", "records"),
-    "import": ("file", "records", "added"),
+    "import": ("file", "records", "added", "diverged"),
     "compact": ("dropped", "kept"),
     "repair": ("repaired", "done", "gone", "quarantined", "records", "root", "nodes"),
     "config": ("workspace", "file", "settings"),
