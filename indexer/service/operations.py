@@ -51,10 +51,6 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
 
 
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
 _WORDS: Final[dict[Check, str]] = {
     _is_text: "text",
     _is_flag: "true or false",
