@@ -70,10 +70,14 @@ class Operation:
     """Whether it has to run on the keeper's thread."""
     disk: bool = True
     """Whether the index has to catch up with the disk first."""
+    once: bool = False
+    """Whether doing it twice differs from doing it once; a client marks such a request."""
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments for the engine, checked; None stands for not given."""
         known = {**self.required, **self.optional}
+        if self.once:
+            known |= {"once": _is_text, "again": _is_flag}
         given = {name: value for name, value in values.items() if value is not None}
         for name in given:
             if name not in known:
@@ -97,6 +101,10 @@ class Operation:
         arguments = self.arguments(values)
         if progress is not None:
             arguments["progress"] = progress
+        once, again = arguments.pop("once", None), arguments.pop("again", False)
+        if once is not None:
+            with engine.requested(once, again):
+                return getattr(engine, self.method)(**arguments)
         return getattr(engine, self.method)(**arguments)
 
 
@@ -110,7 +118,8 @@ _CONTENT: Final = {
 def _session(
     method: str, required: Mapping[str, Check], optional: Mapping[str, Check], *, writes: bool
 ) -> Operation:
-    return Operation(method, {"name": _is_text, **required}, optional, writes=writes, disk=False)
+    named = {"name": _is_text, **required}
+    return Operation(method, named, optional, writes=writes, disk=False, once=writes)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {

@@ -100,6 +100,9 @@ _SESSIONS: Final = """
         sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, working BIGINT NOT NULL,
         creation_index BIGINT NOT NULL, last_ns BIGINT NOT NULL, released VARCHAR
     );
+    CREATE TABLE session_requests (
+        sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, once VARCHAR NOT NULL
+    );
     CREATE TABLE session_records (
         sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, at_ns BIGINT NOT NULL, op VARCHAR NOT NULL,
         commit_hash VARCHAR, content_hash VARCHAR, content_type VARCHAR, node_id VARCHAR,
