@@ -15,6 +15,7 @@ from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
+from indexer.engine.context_methods import ContextMethods
 from indexer.engine.documents import (
     DiffDocument,
     JsonObject,
@@ -56,7 +57,7 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
-class Engine(FrameMethods, SessionMethods):
+class Engine(FrameMethods, ContextMethods, SessionMethods):
     """One workspace, owned by this process while it is open."""
 
     def __init__(
@@ -242,8 +243,8 @@ class Engine(FrameMethods, SessionMethods):
         return operations.log_document(self.trees.roots(limit))
 
     def diff(self, old: str, new: str) -> DiffDocument:
-        """What differs between two recorded roots."""
-        return operations.diff_document(self.trees, old, new)
+        """What differs between two recorded roots, or between two manifests."""
+        return operations.diff_document(self, old, new)
 
     def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
         """One read-only SELECT on the documented views."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import BodyHash, MemoKey
 from indexer.engine.documents import JsonObject
+from indexer.engine.manifests import apply_manifest
 from indexer.engine.notes import apply_frame
 from indexer.errors import CorruptError
 from indexer.store.frames import Agent, FrameBatch
@@ -142,5 +143,6 @@ _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
     "frame": apply_frame,
     "invalidate": _apply_invalidation,
     "memo": _apply_memo,
+    "manifest": apply_manifest,
     "session": _apply_session,
 }

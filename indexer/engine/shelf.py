@@ -8,10 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import FrameBatch, FrameStore
+from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore
+from indexer.store.postings import index_bodies
 
 Slot = tuple[str, str]
 """type, agent"""
+
+Moved = tuple[HeadKey, FrameId | None]
+"""A head that moved, and the frame it pointed to before."""
+
+_MOST_MOVED = 200_000
 
 
 class Shelf:
@@ -24,12 +30,17 @@ class Shelf:
     def __init__(self, store: FrameStore) -> None:
         self.store = store
         self._lock = threading.RLock()
+        self._moving = threading.Lock()
+        """Held for moments only, unlike the other, which is held while a batch is stored."""
         self._slots: dict[Slot, dict[str, Head]] | None = None
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
-        self._bodies: set[BodyHash] | None = None
-        self._frames: set[FrameId] | None = None
+        self._bodies: BodyNumbers | None = None
+        self._frames: dict[FrameId, int] | None = None
         self._inputs: set[bytes] | None = None
         self._next_seq: int | None = None
+        self._next_number: int | None = None
+        self._moved: list[Moved] | None = None
+        """What moved since somebody last asked; None while nobody does."""
         self.version = 0
         """Moves with every change of a head."""
 
@@ -77,21 +88,37 @@ class Shelf:
                 known = self._memo = self._memo or self.store.memo()
         return known.get(key, (0, None))
 
-    def has_body(self, content: BodyHash) -> bool:
-        """Whether a body is stored with its content."""
+    @property
+    def bodies(self) -> BodyNumbers:
+        """The numbers and lengths of the bodies that are stored with their content."""
         known = self._bodies
         if known is None:
             with self._lock:
                 known = self._bodies = self._bodies or self.store.known_bodies()
-        return content in known
+        return known
+
+    def has_body(self, content: BodyHash) -> bool:
+        """Whether a body is stored with its content."""
+        return content in self.bodies.numbers
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
+        return frame_id in self.frame_seqs
+
+    @property
+    def frame_seqs(self) -> dict[FrameId, int]:
+        """The batch that each stored frame came with."""
         known = self._frames
         if known is None:
             with self._lock:
-                known = self._frames = self._frames or self.store.frame_ids()
-        return frame_id in known
+                known = self._frames = self._frames or self.store.frame_seqs()
+        return known
+
+    def take_moved(self) -> list[Moved] | None:
+        """The heads that moved since the last call, in order; None where that is not known."""
+        with self._moving:
+            moved, self._moved = self._moved, []
+            return moved
 
     def _has_inputs(self, inputs: bytes) -> bool:
         if self._inputs is None:
@@ -114,27 +141,50 @@ class Shelf:
             }
             if self._next_seq is None:
                 self._next_seq = self.store.next_seq()
+            if self._next_number is None:
+                self._next_number = self.store.next_body_number()
+            batch.indexed = index_bodies(batch.bodies, self._next_number)
             seq = self._next_seq
             self.store.record(batch, seq)
             self._next_seq += 1
-            self._take_in(batch)
+            self._next_number += len(batch.bodies)
+            self._take_in(batch, seq)
             return seq
 
-    def _take_in(self, batch: FrameBatch) -> None:
+    def _take_in(self, batch: FrameBatch, seq: int) -> None:
         """What is stored now; a cache that is not loaded will find it there."""
         if self._bodies is not None:
-            self._bodies.update(batch.bodies)
+            numbers, lengths, _ = batch.indexed
+            known = self._bodies.lengths
+            known.extend([0] * (max(numbers.values(), default=-1) + 1 - len(known)))
+            for content, number in numbers.items():
+                known[number] = lengths[content]
+            self._bodies.numbers.update(numbers)
         if self._frames is not None:
-            self._frames.update(frame.frame_id for frame in batch.frames)
+            self._frames.update((frame.frame_id, seq) for frame in batch.frames)
         if self._inputs is not None:
             self._inputs.update(batch.inputs)
         if self._slots is not None:
+            moved: list[Moved] = []
             for (path, frame_type, agent), head in batch.heads.items():
-                self._slots.setdefault((frame_type, agent), {})[path] = head
+                heads = self._slots.setdefault((frame_type, agent), {})
+                before = heads.get(path)
+                heads[path] = head
+                if before is None or before.frame_id != head.frame_id:
+                    old = None if before is None else before.frame_id
+                    moved.append(((path, frame_type, agent), old))
+            self._note_moved(moved)
         if self._memo is not None:
             self._memo.update(batch.memo)
         if batch.heads:
             self.version += 1
+
+    def _note_moved(self, moved: list[Moved]) -> None:
+        with self._moving:
+            if self._moved is not None:
+                self._moved += moved
+                if len(self._moved) > _MOST_MOVED:
+                    self._moved = None
 
     def unproved(
         self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
@@ -171,5 +221,7 @@ class Shelf:
         """Drop the cache, so that the next use reads the store again."""
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
-            self._next_seq = None
+            self._next_seq = self._next_number = None
             self.version += 1
+        with self._moving:
+            self._moved = None

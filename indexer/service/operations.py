@@ -35,16 +35,20 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 _WORDS: Final[dict[Check, str]] = {
@@ -55,6 +59,7 @@ _WORDS: Final[dict[Check, str]] = {
     _is_texts: "a list of texts",
     _is_table: "an object of texts",
     _is_whole: "a whole number",
+    _is_list: "a list",
     _is_object: "an object",
 }
 
@@ -72,6 +77,12 @@ class Operation:
     """Whether the index has to catch up with the disk first."""
     once: bool = False
     """Whether doing it twice differs from doing it once; a client marks such a request."""
+    writes_with: str | None = None
+    """The flag with which an operation that otherwise only reads does."""
+
+    def is_writing(self, values: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments has to run on the keeper's thread."""
+        return self.writes or (self.writes_with is not None and bool(values.get(self.writes_with)))
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments for the engine, checked; None stands for not given."""
@@ -132,8 +143,40 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "get-node": Operation(
         "get_node",
         {"node": _is_text},
-        {"view": _is_text, "max_frames": _is_count, "frame_type": _is_text, "agent": _is_text},
+        {
+            "view": _is_text,
+            "max_frames": _is_count,
+            "frame_type": _is_text,
+            "agent": _is_text,
+            "query": _is_text,
+        },
         writes=False,
+    ),
+    "compose": Operation(
+        "compose",
+        {},
+        {
+            "nodes": _is_texts,
+            "query": _is_text,
+            "budget": _is_count,
+            "max_frames": _is_count,
+            "sources": _is_texts,
+            "order": _is_text,
+            "require_fresh": _is_flag,
+            "record": _is_flag,
+            "types": _is_texts,
+            "agents": _is_texts,
+            "paths": _is_texts,
+            "related": _is_texts,
+            "since": _is_text,
+            "until": _is_text,
+        },
+        writes=False,
+        writes_with="record",
+    ),
+    "replay": Operation("replay", {"manifest": _is_text}, {}, writes=False),
+    "compile": Operation(
+        "compile_events", {"events": _is_list}, {"policy": _is_object}, writes=False
     ),
     "list-frames": Operation(
         "list_frames", {"node": _is_text}, {"frame_type": _is_text}, writes=False

@@ -207,7 +207,7 @@ class Api:
                 finally:
                     self._engine.served = True
 
-            if operation.writes or not proved:
+            if operation.is_writing(arguments.values) or not proved:
                 return self._keeper.call(on_keeper)
             return operation.run(self._engine, arguments.values)
 

@@ -22,6 +22,7 @@ from indexer.engine.documents import (
 )
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
+from indexer.service.context_commands import ContextCommands
 from indexer.service.frame_commands import FrameCommands
 from indexer.service.operations import OPERATIONS
 from indexer.service.session_commands import SessionCommands
@@ -53,7 +54,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands, SessionCommands):
+class Workspace(FrameCommands, ContextCommands, SessionCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -160,7 +161,7 @@ class Workspace(FrameCommands, SessionCommands):
         )
 
     def diff(self, old: str, new: str) -> DiffDocument:
-        """What differs between two recorded roots."""
+        """What differs between two recorded roots, or between two recorded manifests."""
         return self._run(
             lambda engine: engine.diff(old, new),
             lambda client: client.get("/v1/diff", {"old": old, "new": new}),

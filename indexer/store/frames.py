@@ -19,6 +19,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
+from indexer.store.postings import Indexed
 from indexer.store.sessions import SessionRows
 
 
@@ -40,6 +41,9 @@ class FrameBatch:
     memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
     inputs: dict[bytes, InputList] = field(default_factory=dict)
     agents: list[Agent] = field(default_factory=list)
+    manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
+    indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
+    """The bodies' numbers and postings, made when the batch is stored."""
     session_records: list[Mapping[str, Any]] = field(default_factory=list)
     """Journalled records of sessions that this batch applies, as the journal has them."""
     sessions: SessionRows | None = None
@@ -55,6 +59,23 @@ class InputList(NamedTuple):
 
     base: bytes | None
     document: str
+
+
+class StoredManifest(NamedTuple):
+    """A recorded manifest: when it was recorded, its one spelling, and what a list shows of it."""
+
+    at_ns: int
+    document: str
+    root: str
+    tokens: int
+    items: int
+
+
+class BodyNumbers(NamedTuple):
+    """The stored bodies by hash, and how many terms each number has."""
+
+    numbers: dict[BodyHash, int]
+    lengths: list[int]
 
 
 class StoredFrame(NamedTuple):
@@ -81,7 +102,8 @@ class FrameStore:
         """The number the next stored batch gets."""
         rows = self._database.rows(
             "SELECT greatest(coalesce((SELECT max(seq) FROM head_log), 0),"
-            " coalesce((SELECT max(seq) FROM agent_log), 0))"
+            " coalesce((SELECT max(seq) FROM agent_log), 0),"
+            " coalesce((SELECT max(seq) FROM manifest_log), 0))"
         )
         return int(rows[0][0]) + 1
 
@@ -106,10 +128,37 @@ class FrameStore:
         )
         return {MemoKey(key): (generation, content) for key, generation, content in rows}
 
-    def known_bodies(self) -> set[BodyHash]:
-        """The hashes of all stored bodies that still have their content."""
-        rows = self._database.rows("SELECT sha256 FROM bodies WHERE content IS NOT NULL")
-        return {BodyHash(row[0]) for row in rows}
+    def known_bodies(self) -> BodyNumbers:
+        """All stored bodies that still have their content."""
+        rows = self._database.rows(
+            "SELECT sha256, number, length FROM bodies WHERE content IS NOT NULL"
+        )
+        lengths = [0] * (max((row[1] for row in rows), default=-1) + 1)
+        for _, number, length in rows:
+            lengths[number] = length or 0
+        return BodyNumbers({BodyHash(row[0]): row[1] for row in rows}, lengths)
+
+    def live_bodies(self, wanted: Iterable[BodyHash]) -> list[tuple[int, int | None, str]]:
+        """Number, length and content of some bodies."""
+        rows = self._database.rows(
+            "SELECT number, length, content FROM bodies"
+            " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL ORDER BY number",
+            [list(wanted)],
+        )
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def next_body_number(self) -> int:
+        """The number the next body gets; that of a dropped one is not given again."""
+        return int(self._database.rows("SELECT coalesce(max(number) + 1, 0) FROM bodies")[0][0])
+
+    def manifests(self, prefix: str = "") -> list[tuple[str, StoredManifest]]:
+        """Recorded manifests whose id begins with some digits, oldest first."""
+        rows = self._database.rows(
+            "SELECT lower(hex(id)), at_ns, document, root, tokens, items FROM manifest_log"
+            " WHERE starts_with(lower(hex(id)), ?) ORDER BY seq, id",
+            [prefix],
+        )
+        return [(row[0], StoredManifest(*row[1:])) for row in rows]
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
         """The contents of some bodies; what was compacted away is missing."""
@@ -143,9 +192,23 @@ class FrameStore:
         )
         return _stored(rows[0]) if rows else None
 
-    def frame_ids(self) -> set[FrameId]:
-        """The ids of all stored frames."""
-        return {FrameId(row[0]) for row in self._database.rows("SELECT frame_id FROM frame_log")}
+    def frame_seqs(self) -> dict[FrameId, int]:
+        """The batch that each stored frame came with."""
+        rows = self._database.rows("SELECT frame_id, seq FROM frame_log")
+        # A batch holds many frames: they share one number in memory.
+        shared: dict[int, int] = {}
+        return {FrameId(row[0]): shared.setdefault(row[1], row[1]) for row in rows}
+
+    def frames_between(self, since_ns: int | None, until_ns: int | None) -> set[FrameId]:
+        """The frames made in a span of time, its end not included."""
+        rows = self._database.rows(
+            "SELECT frame_id FROM frame_log WHERE created_ns >= ? AND created_ns < ?",
+            [
+                since_ns if since_ns is not None else -(2**63),
+                2**63 - 1 if until_ns is None else until_ns,
+            ],
+        )
+        return {FrameId(row[0]) for row in rows}
 
     def input_hashes(self) -> set[bytes]:
         """The hashes of all stored lists of inputs."""
@@ -243,7 +306,21 @@ class FrameStore:
     def record(self, batch: FrameBatch, seq: int) -> None:
         """Store a batch in one transaction; bodies and frames must not be stored already."""
         with self._database.transaction() as connection:
-            append_rows(connection, "bodies", list(batch.bodies.items()))
+            numbers, lengths, postings = batch.indexed
+            append_rows(
+                connection,
+                "bodies",
+                [
+                    (content, text, numbers[content], lengths[content])
+                    for content, text in batch.bodies.items()
+                ],
+            )
+            append_rows(connection, "postings", postings)
+            append_rows(
+                connection,
+                "manifest_log",
+                [(seq, key, *manifest) for key, manifest in batch.manifests.items()],
+            )
             append_rows(connection, "frame_log", [_frame_row(seq, f) for f in batch.frames])
             append_rows(
                 connection,

@@ -92,6 +92,28 @@ _FRAMES: Final = """
     FROM frame_log GROUP BY basis;
 """
 
+_CONTEXT: Final = """
+    -- A body's number stands for it in the postings; its length is how many terms it has. Bodies
+    -- without a length are indexed when the store is next used.
+    ALTER TABLE bodies ADD COLUMN number UINTEGER;
+    ALTER TABLE bodies ADD COLUMN length UINTEGER;
+    UPDATE bodies SET number = rowid;
+    CREATE TABLE postings (
+        term UINTEGER NOT NULL USING COMPRESSION uncompressed,
+        bodies BLOB NOT NULL USING COMPRESSION uncompressed,
+        counts BLOB NOT NULL USING COMPRESSION uncompressed
+    );
+    CREATE TABLE manifest_log (
+        seq UBIGINT NOT NULL, id BLOB NOT NULL, at_ns BIGINT NOT NULL, document VARCHAR NOT NULL,
+        root VARCHAR NOT NULL, tokens UBIGINT NOT NULL, items UBIGINT NOT NULL
+    );
+
+    CREATE VIEW manifests AS
+    SELECT seq, lower(hex(id)) AS manifest_id, make_timestamp_ns(at_ns) AS recorded_at, root,
+           tokens, items
+    FROM manifest_log;
+"""
+
 _SESSIONS: Final = """
     -- Logs again: the newest row of (sid, id, born) is a version's present, an empty node_type
     -- marks one that no snapshot will show. A snapshot of cycle c is the range born <= c < gone.
@@ -135,5 +157,5 @@ _SESSIONS: Final = """
     WHERE v.node_type <> '';
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _SESSIONS)
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS)
 """Step N brings a store from version N to N + 1."""
