@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def compact(engine: Engine, keep_seconds: float) -> JsonObject:
-    """Drop bodies that no head, note, recorded manifest, session or young frame names."""
+    """Drop bodies that no head, note, manifest, session or young frame names."""
     horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
     kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
     kept |= named_by_manifests(engine.frames)

@@ -150,16 +150,28 @@ class Desk:
             # What was planned on must be what is changed: nobody may put it away in between.
             entry.busy = True
         try:
+            done = self._done_before(entry)
+            if done is not None:
+                record = entry.session.state.records[done]
+                return entry.session, Plan(record)
             planned = plan(entry.session)
             self._journal(name, [planned.record.to_json()])
         finally:
             entry.busy = False
         return entry.session, planned
 
-    def write_several(self, name: str, work: Callable[[Session], T]) -> T:
-        """Let something change a copy, then make all that it did durable and true at once."""
+    def write_several(
+        self, name: str, work: Callable[[Session], T], again: Callable[[Session], T]
+    ) -> T:
+        """Let something change a copy, then make all that it did durable and true at once.
+
+        `again` tells the same of what an interrupted request has done already.
+        """
         self._engine.catch_up_with_journal()
-        draft = self.load(name).session
+        entry = self.load(name)
+        draft = entry.session
+        if self._done_before(entry) is not None:
+            return again(draft)
         before = len(draft.state.records)
         result = work(draft)
         records = [record.to_json() for record in list(draft.state.records)[before:]]
@@ -170,6 +182,10 @@ class Desk:
     def create(self, name: str, session: Session) -> Session:
         """Keep a new session, whole, under a name that is free."""
         self._engine.catch_up_with_journal()
+        if name in self.names:
+            entry = self.open(name)
+            if self._done_before(entry) is not None:
+                return entry.session
         self.check_free(name)
         self._journal(name, [record.to_json() for record in session.state.records])
         return self.open(name).session
@@ -181,8 +197,19 @@ class Desk:
                 f"there is a session {name!r} already", hint="choose another name"
             )
 
+    def _done_before(self, entry: OpenSession) -> int | None:
+        """The last record of this very request, where it was cut off after it had been done."""
+        request = self._engine.session_request
+        if request is None or not request.again:
+            return None
+        return self.store.answered(entry.sid, request.once)
+
     def _journal(self, name: str, records: Sequence[JsonObject]) -> None:
-        self._engine.journal_and_apply([{"kind": KIND, "name": name, "records": list(records)}])
+        item: JsonObject = {"kind": KIND, "name": name, "records": list(records)}
+        request = self._engine.session_request
+        if request is not None:
+            item["once"] = request.once
+        self._engine.journal_and_apply([item])
 
     @contextmanager
     def applying(self, batch: FrameBatch) -> Iterator[None]:
@@ -196,6 +223,9 @@ class Desk:
         try:
             for item in batch.session_records:
                 self._apply(item, rows, touched)
+                if "once" in item:
+                    sid, last = touched[item["name"]].sid, item["records"][-1]["seq"]
+                    rows.requests.append((sid, last, item["once"]))
             for entry in touched.values():
                 rows.heads[entry.sid] = _head(entry)
             yield

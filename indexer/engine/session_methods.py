@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
@@ -16,8 +17,27 @@ else:
     operations = LateModule("indexer.engine.session_operations")
 
 
+class Request(NamedTuple):
+    """Which request a change belongs to, so that asking again does not do it again."""
+
+    once: str
+    again: bool
+
+
 class SessionMethods:
     """One method per operation; only the engine mixes them in."""
+
+    session_request: Request | None = None
+    """The request that is being carried out; only the writing thread has one."""
+
+    @contextmanager
+    def requested(self, once: str, again: bool) -> Iterator[None]:
+        """While this lasts, what is written is known by a token."""
+        self.session_request = Request(once, again)
+        try:
+            yield
+        finally:
+            self.session_request = None
 
     @property
     def _owner(self) -> Engine:

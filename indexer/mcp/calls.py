@@ -43,11 +43,9 @@ class Calls:
     agent: str | None
     wait: float | None = None
 
-    def open(self, *, repeats: bool = True) -> Workspace:
+    def open(self) -> Workspace:
         """The workspace through its service; opened for each call, so a restart goes unnoticed."""
-        workspace = ServedWorkspace.open(self.root, wait=self.wait)
-        workspace.repeats = repeats
-        return workspace
+        return ServedWorkspace.open(self.root, wait=self.wait)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Document:
         """Run a tool; the answer has a freshness label."""
@@ -57,8 +55,7 @@ class Calls:
                 f"there is no tool {name!r}", hint=f"the tools are: {', '.join(BY_NAME)}"
             )
         given = checked(declared, arguments)
-        # A frame written twice is one frame; a block of a session would be there twice.
-        with self.open(repeats=name != "session") as workspace:
+        with self.open() as workspace:
             return METHODS[name](self, workspace, given)
 
     def manifest(self, identity: str) -> Document:

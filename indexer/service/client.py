@@ -23,10 +23,6 @@ class ServiceError(UncheckedError):
     code = "service"
 
 
-class NotDoneError(ServiceError):
-    """The service is about to stop and refused: nothing was done, so asking again is safe."""
-
-
 class RemoteError(MerkleError):
     """An error that the service reported, with its code and exit status."""
 
@@ -95,7 +91,7 @@ def _document(status: int, answer: bytes) -> dict[str, Any]:
     if status >= 400:
         problem = document.get("error", {}) if isinstance(document, dict) else {}
         if status == STOPPING:
-            raise NotDoneError(str(problem.get("message", "")), hint="run the command again")
+            raise ServiceError(str(problem.get("message", "")), hint="run the command again")
         raise RemoteError(
             str(problem.get("code", "service")),
             str(problem.get("message", f"the service answered {status}")),

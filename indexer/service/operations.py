@@ -58,8 +58,8 @@ _WORDS: Final[dict[Check, str]] = {
     _is_number: "a number, not negative",
     _is_texts: "a list of texts",
     _is_table: "an object of texts",
-    _is_list: "a list",
     _is_whole: "a whole number",
+    _is_list: "a list",
     _is_object: "an object",
 }
 
@@ -75,6 +75,8 @@ class Operation:
     """Whether it has to run on the keeper's thread."""
     disk: bool = True
     """Whether the index has to catch up with the disk first."""
+    once: bool = False
+    """Whether doing it twice differs from doing it once; a client marks such a request."""
     writes_with: str | None = None
     """The flag with which an operation that otherwise only reads does."""
 
@@ -85,6 +87,8 @@ class Operation:
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments for the engine, checked; None stands for not given."""
         known = {**self.required, **self.optional}
+        if self.once:
+            known |= {"once": _is_text, "again": _is_flag}
         given = {name: value for name, value in values.items() if value is not None}
         for name in given:
             if name not in known:
@@ -108,6 +112,10 @@ class Operation:
         arguments = self.arguments(values)
         if progress is not None:
             arguments["progress"] = progress
+        once, again = arguments.pop("once", None), arguments.pop("again", False)
+        if once is not None:
+            with engine.requested(once, again):
+                return getattr(engine, self.method)(**arguments)
         return getattr(engine, self.method)(**arguments)
 
 
@@ -121,7 +129,8 @@ _CONTENT: Final = {
 def _session(
     method: str, required: Mapping[str, Check], optional: Mapping[str, Check], *, writes: bool
 ) -> Operation:
-    return Operation(method, {"name": _is_text, **required}, optional, writes=writes, disk=False)
+    named = {"name": _is_text, **required}
+    return Operation(method, named, optional, writes=writes, disk=False, once=writes)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {

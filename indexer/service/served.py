@@ -11,19 +11,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
 from indexer.engine.config import load_settings
 from indexer.errors import ExitCode, MerkleError, NoWorkspaceError, UncheckedError
-from indexer.service.client import Client, NotDoneError, RemoteError, ServiceError, connect
+from indexer.service.client import Client, RemoteError, ServiceError, connect
 from indexer.service.workspace import MARKERS, Workspace
 from indexer.store.layout import Layout, initialise, is_initialised
 from indexer.store.lock import holder, locked_by
-
-if TYPE_CHECKING:
-    from indexer.engine.engine import Engine
 
 IDLE_EXIT: Final = "10m"
 """How long a service that a client started stays when nobody asks it anything."""
@@ -34,34 +31,8 @@ _PAUSE: Final = 0.02
 _HEAD_START: Final = 30.0
 
 
-T = TypeVar("T")
-
-
-class UncertainError(UncheckedError):
-    """The service went while it was at work; what it did is not known."""
-
-    code = "uncertain"
-
-
 class ServedWorkspace(Workspace):
     """For clients that live long: it never owns the index, and finds the service's successor."""
-
-    repeats = True
-    """Whether a request whose answer was lost is sent again; not where twice is not once."""
-
-    def _run(self, local: Callable[[Engine], T], remote: Callable[[Client], dict[str, Any]]) -> T:
-        def once(client: Client) -> dict[str, Any]:
-            try:
-                return remote(client)
-            except NotDoneError:
-                raise
-            except ServiceError as error:
-                raise UncertainError(
-                    "the service stopped during this; it is not known whether it was done",
-                    hint="look whether it was, and ask again if not",
-                ) from error
-
-        return super()._run(local, remote if self.repeats else once)
 
     def _attach(self, deadline: float) -> None:
         self._client = connect(self.root) or start_service(self.root, deadline)

@@ -195,10 +195,21 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands):
         """The same with the arguments as a mapping, so that one of them may be called name."""
         known = OPERATIONS[operation]
         given = {key: value for key, value in arguments.items() if value is not None}
-        return self._run(
-            lambda engine: known.run(engine, given, progress),
-            lambda client: client.post(f"/v1/{operation}", given),
-        )
+        asked: dict[str, Any] = {}
+
+        def local(engine: Engine) -> JsonObject:
+            again = {**asked, "again": True} if asked else {}
+            return cast(JsonObject, known.run(engine, {**given, **again}, progress))
+
+        def remote(client: Client) -> JsonObject:
+            sent = {**given, **asked, "again": True} if asked else given
+            if known.once and not asked:
+                # A service may die after it has done this and before it can say so.
+                asked["once"] = os.urandom(12).hex()
+                sent = {**given, **asked}
+            return client.post(f"/v1/{operation}", sent)
+
+        return self._run(local, remote)
 
     # -- by whichever way is open
 

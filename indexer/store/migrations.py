@@ -114,7 +114,6 @@ _CONTEXT: Final = """
     FROM manifest_log;
 """
 
-
 _SESSIONS: Final = """
     -- Logs again: the newest row of (sid, id, born) is a version's present, an empty node_type
     -- marks one that no snapshot will show. A snapshot of cycle c is the range born <= c < gone.
@@ -122,6 +121,9 @@ _SESSIONS: Final = """
     CREATE TABLE session_heads (
         sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, working BIGINT NOT NULL,
         creation_index BIGINT NOT NULL, last_ns BIGINT NOT NULL, released VARCHAR
+    );
+    CREATE TABLE session_requests (
+        sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, once VARCHAR NOT NULL
     );
     CREATE TABLE session_records (
         sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, at_ns BIGINT NOT NULL, op VARCHAR NOT NULL,

@@ -78,15 +78,15 @@ def test_the_json_keys_are_true(
     monkeypatch.chdir(peopled.parent)
     if name == "import":
         assert merkle("-C", peopled, *LINES["export"]).code == 0
-    line = LINES[name]
-    if name == "replay":
-        made = merkle("-C", peopled, "--json", "compose", "src", "--record").json
-        line = ["replay", made["manifest_id"][:12]]
-    (peopled.parent / "events.json").write_text("[]")
     if name.startswith("session "):
         said = ["--type", "dialogue", "--text", "hello", "--id", "one"]
         assert merkle("-C", peopled, "session", "new", "talk").code == 0
         assert merkle("-C", peopled, "session", "append", "talk", *said).code == 0
         Path("chat.json").write_text('[{"role": "user", "content": "hello"}]')
+    line = LINES[name]
+    if name == "replay":
+        made = merkle("-C", peopled, "--json", "compose", "src", "--record").json
+        line = ["replay", made["manifest_id"][:12]]
+    (peopled.parent / "events.json").write_text("[]")
     ran = merkle("-C", peopled, "--json", *line, stdin="text")
     assert tuple(ran.json) == JSON_KEYS[name]

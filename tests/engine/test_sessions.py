@@ -486,3 +486,28 @@ def test_an_older_index_gets_the_tables_of_sessions(space: Space) -> None:
     talk(space)
     assert space.engine.tree.root_id == root
     space.valid()
+
+
+def test_a_request_that_is_made_again_is_done_once(space: Space) -> None:
+    def ask(once: str, again: bool, method: str, *arguments: Any, **options: Any) -> Any:
+        with space.engine.requested(once, again):
+            return getattr(space.engine, method)(*arguments, **options)
+
+    requests: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        ("session_new", ("s",), {}),
+        ("session_append", ("s",), {"type": "output", "text": "said", "id": "x"}),
+        ("session_edit", ("s", "x"), {"text": "said better"}),
+        ("session_annotate", ("s", "x", "pinned"), {}),
+        ("session_commit", ("s",), {}),
+        ("session_import", ("t",), {"data": '[{"role": "user", "content": "hello"}]'}),
+    ]
+    for number, (method, arguments, options) in enumerate(requests):
+        first = ask(f"r{number}", False, method, *arguments, **options)
+        length = journal_length(space)
+        for _ in range(2):
+            assert ask(f"r{number}", True, method, *arguments, **options) == first
+            assert journal_length(space) == length
+            space.reopen()
+    # A request that never arrived is carried out when it is made again.
+    before = space.engine.session_show("s")["cycle"]
+    assert ask("lost", True, "session_commit", "s")["cycle"] == before + 1
