@@ -31,8 +31,8 @@ WORKSPACE_METHODS = {
     "scan", "sql", "status", "synthesize", "validate",
     "session_annotate", "session_append", "session_attempt", "session_commit", "session_compile",
     "session_diff", "session_edit", "session_export", "session_group", "session_import",
-    "session_list", "session_move", "session_new", "session_remove", "session_render",
-    "session_select", "session_show",
+    "session_list", "session_move", "session_new", "session_pull", "session_remove",
+    "session_render", "session_select", "session_show",
 }  # fmt: skip
 SESSION_METHODS = {
     "annotate", "append", "apply", "commit", "compile", "cycle", "diff", "document", "edit",

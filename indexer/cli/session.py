@@ -39,6 +39,7 @@ for _part in (
     session_reads.diff,
     session_reads.render,
     session_reads.compile_,
+    session_files.pull,
     session_files.export,
     session_files.import_,
     session_reads.list_,

@@ -161,7 +161,7 @@ class Desk:
         return entry.session, planned
 
     def write_several(
-        self, name: str, work: Callable[[Session], T], again: Callable[[Session], T]
+        self, name: str, work: Callable[[Session], T], again: Callable[[Session, int], T]
     ) -> T:
         """Let something change a copy, then make all that it did durable and true at once.
 
@@ -170,11 +170,12 @@ class Desk:
         self._engine.catch_up_with_journal()
         entry = self.load(name)
         draft = entry.session
-        if self._done_before(entry) is not None:
-            return again(draft)
+        done = self._done_before(entry)
+        if done is not None:
+            return again(draft, done)
         before = len(draft.state.records)
         result = work(draft)
-        records = [record.to_json() for record in list(draft.state.records)[before:]]
+        records = [r.to_json() for r in draft.state.records.since(before)]
         if records:
             self._journal(name, records)
         return result

@@ -271,6 +271,21 @@ OPERATIONS: Final[dict[str, Operation]] = {
         {"params": _is_object, "token_in": _is_count, "token_out": _is_count, "error": _is_text},
         writes=True,
     ),
+    "session-pull": Operation(
+        "session_pull",
+        {"name": _is_text},
+        {
+            "nodes": _is_texts,
+            "budget": _is_count,
+            "ttl": _is_count,
+            "offset": _is_whole,
+            "query": _is_text,
+            "max_frames": _is_count,
+            "require_fresh": _is_flag,
+        },
+        writes=True,
+        once=True,
+    ),
     "session-import": _session(
         "session_import", {}, {"file": _is_text, "data": _is_text, "form": _is_text}, writes=True
     ),

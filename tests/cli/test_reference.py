@@ -56,6 +56,7 @@ LINES = {
         "session", "attempt", "talk", "a1", "--status", "running", "--provider", "p", "--model",
         "m",
     ],
+    "session pull": ["session", "pull", "talk", "src"],
     "session select": ["session", "select", "talk", "@w .cb"],
     "session diff": ["session", "diff", "talk", "@t0", "@w"],
     "session render": ["session", "render", "talk"],
