@@ -61,6 +61,14 @@ class _Given:
         return self.snapshots(1)[0] if self._values.get("snapshots") else None
 
 
+def _pull(workspace: Workspace, given: _Given) -> Document:
+    # One of the two says what to pull; without either it would be anything.
+    nodes = given.some("nodes") if given.some("query") else {"nodes": given.need("nodes")}
+    return workspace.session_pull(
+        given.need("name"), **nodes, **given.some("query", "budget", "ttl")
+    )
+
+
 def _record(workspace: Workspace, given: _Given) -> Document:
     return labelled(workspace.compose(**given.some("nodes", "query", "budget"), record=True))
 
@@ -93,8 +101,6 @@ ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Document]]] = {
         given.need("name"), given.snapshot()
     ),
     "compile": lambda workspace, given: workspace.session_compile(given.need("name")),
-    "pull": lambda workspace, given: workspace.session_pull(
-        given.need("name"), given.need("nodes"), **given.some("budget", "ttl")
-    ),
+    "pull": _pull,
     "record": _record,
 }

@@ -97,6 +97,8 @@ def test_workspace_context_is_pulled_in_with_its_labels(served: Path) -> None:
     )
     assert told["freshness"] == "fresh"
     assert told["result"]["items"]
+    asked = session(served, "pull", name="pulling", query="water", budget=500, ttl=1)
+    assert {item["path"] for item in asked["items"]} >= {"README.md"}
     compiled = session(served, "compile", name="pulling")
     assert compiled["messages"]
 
