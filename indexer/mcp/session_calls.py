@@ -14,15 +14,13 @@ from indexer.service.workspace import Workspace
 if TYPE_CHECKING:
     from indexer.mcp.calls import Calls
 
-_CONTENT: Final = ("type", "role", "text", "payload")
-
 
 def session(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """Do what the action says; whatever writes needs an agent that may."""
     action = given["action"]
     if action not in SESSION_READS:
         workspace.agent_require(calls.writer(), "write")
-    result = ACTIONS[action](workspace, _Given(action, given))
+    result = ACTIONS[action](workspace, _Given(action, given, calls.agent))
     freshness = RECORDED
     if "items" in result:
         freshness = worst(item["freshness"] for item in result["items"])
@@ -32,9 +30,15 @@ def session(calls: Calls, workspace: Workspace, given: Document) -> Document:
 class _Given:
     """The arguments of one action, asked for by name."""
 
-    def __init__(self, action: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, action: str, values: Mapping[str, Any], agent: str | None) -> None:
         self._action = action
         self._values = values
+        self._agent = agent
+
+    def content(self) -> Document:
+        """What a block says, and who says it."""
+        found = self.some("type", "role", "text", "payload", "ttl")
+        return {**found, "metadata": {"agent": self._agent}}
 
     def need(self, name: str) -> Any:
         if name not in self._values:
@@ -82,10 +86,10 @@ ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Document]]] = {
         given.need("name"), **given.some("budget")
     ),
     "append": lambda workspace, given: workspace.session_append(
-        given.need("name"), **{"type": given.need("type"), **given.some(*_CONTENT, "ttl")}
+        given.need("name"), **{**given.content(), "type": given.need("type")}
     ),
     "edit": lambda workspace, given: workspace.session_edit(
-        given.need("name"), given.need("target"), **given.some(*_CONTENT, "ttl")
+        given.need("name"), given.need("target"), **given.content()
     ),
     "annotate": lambda workspace, given: workspace.session_annotate(
         given.need("name"), given.need("target"), given.need("priority")

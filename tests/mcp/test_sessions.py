@@ -48,6 +48,8 @@ def test_a_conversation(served: Path) -> None:
     compiled = session(served, "compile", "bob", **name)
     assert compiled["messages"][0]["content"] == "What is this?"
     assert session(served, "show", "bob", **name)["cycle"] == 2
+    with Workspace.open(served) as workspace:
+        assert '"agent":"alice"' in workspace.session_export("talk")["data"].replace(" ", "")
     assert [each["name"] for each in session(served, "list", None)["sessions"]] == ["talk"]
 
 
