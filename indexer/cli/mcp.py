@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from typing import Any
 
@@ -73,6 +74,9 @@ def _serve(options: Globals, agent: str | None, port: int | None) -> None:
 
     calls = Calls(root, settings.agent, settings.wait_s)
     if port is None:
+        if sys.stdin.isatty():
+            # A person, then, who would see nothing at all.
+            print_text("waiting for a client; `merkle mcp install CLIENT` sets one up", err=True)
         run_stdio(calls)
         return
     token = os.environ.get(TOKEN_VARIABLE) or None

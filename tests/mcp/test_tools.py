@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
+from indexer import Workspace
 from indexer.core.tokens import TiktokenCounter
 from indexer.mcp.addresses import node_address
 from indexer.mcp.calls import METHODS
@@ -238,3 +240,16 @@ def test_the_page_for_agents_names_every_tool_and_client() -> None:
         assert line.endswith("| yes |") == (not tool.reads_only)
     for name, client in CLIENTS.items():
         assert f"| `{name}` | {', '.join(client.scopes)} |" in page
+
+
+def test_the_example_for_python_works(project: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with Workspace.open(project) as workspace:
+        workspace.agent_add("helper", "writer")
+    exec(code.replace("sample_workspace", str(project)), {})
+    with Workspace.open(project) as workspace:
+        (note,) = workspace.get_node("README.md", frame_type="note")["frames"]
+        assert (note["agent"], note["content"], note["freshness"]) == (
+            "helper", "Start here.", "fresh",
+        )  # fmt: skip
