@@ -30,6 +30,8 @@ PATH: Final = "/mcp"
 def run_stdio(calls: Calls) -> None:
     """Serve one client on standard input and output until it leaves."""
     _prepare()
+    # There is nothing to save here, and a thread that reads its input cannot be interrupted.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(_stdio, calls)
 
 

@@ -32,6 +32,12 @@ from tests.mcp.wire import (
     talk,
 )
 
+HELLO = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+               "clientInfo": {"name": "test", "version": "1"}},
+}  # fmt: skip
+
 
 async def write_and_read(client: Client) -> dict[str, Any]:
     """One round of an agent's work."""
@@ -144,20 +150,31 @@ def test_why_the_service_cannot_start_is_told(project: Path) -> None:
 
 
 def test_nothing_but_the_protocol_is_on_stdout(project: Path) -> None:
-    hello = {
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {},
-                   "clientInfo": {"name": "test", "version": "1"}},
-    }  # fmt: skip
     parameters = stdio(project)
     done = subprocess.run(
-        [parameters.command, *parameters.args], input=json.dumps(hello) + "\nnonsense\n",
+        [parameters.command, *parameters.args], input=json.dumps(HELLO) + "\nnonsense\n",
         capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0
     first, *rest = [json.loads(line) for line in done.stdout.splitlines()]
     assert first["result"]["serverInfo"]["name"] == "merkle"
     assert all(line["jsonrpc"] == "2.0" for line in rest)
+
+
+def test_it_ends_at_once_when_it_is_interrupted(served: Path) -> None:
+    parameters = stdio(served)
+    running = subprocess.Popen(
+        [parameters.command, *parameters.args],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stdin is not None
+    assert running.stdout is not None
+    running.stdin.write(json.dumps(HELLO) + "\n")
+    running.stdin.flush()
+    assert running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    assert running.wait(PATIENCE) == -signal.SIGINT
+    running.communicate()
 
 
 # -- HTTP is for programs of this machine only
@@ -168,13 +185,8 @@ def ask(address: str, **headers: str) -> int:
     parts = urlsplit(address)
     assert parts.hostname is not None
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
-    hello = {
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
-        "params": {"protocolVersion": "2025-06-18", "capabilities": {},
-                   "clientInfo": {"name": "test", "version": "1"}},
-    }  # fmt: skip
     usual = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    connection.request("POST", parts.path, json.dumps(hello), {**usual, **headers})
+    connection.request("POST", parts.path, json.dumps(HELLO), {**usual, **headers})
     status = connection.getresponse().status
     connection.close()
     return status
