@@ -15,7 +15,7 @@ MAX_COUNT: Final = 255
 """A term that occurs more often than this says no more about a text."""
 
 _IDENTIFIER: Final = re.compile(r"\w+")
-_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_PART: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _VOWEL: Final = re.compile(r"[aeiouy]")
 _LONGEST: Final = 64
 _REMEMBERED: Final = 100_000
