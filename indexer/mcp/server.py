@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -25,6 +26,7 @@ Context = ServerRequestContext[Any]
 
 _log: Final = logging.getLogger(__name__)
 _JSON: Final = "application/json"
+_UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 
 
 def make_server(calls: Calls) -> Server[Any]:
@@ -47,7 +49,9 @@ def make_server(calls: Calls) -> Server[Any]:
         except Exception as error:
             _log.exception("%s failed", parameters.name)
             return _refusal(_surprise(error))
-        return types.CallToolResult(content=[_text(answer)], structured_content=answer)
+        text = _dumped(answer)
+        content = types.TextContent(type="text", text=text)
+        return types.CallToolResult(content=[content], structured_content=json.loads(text))
 
     async def list_resources(
         context: Context, parameters: types.PaginatedRequestParams | None
@@ -138,10 +142,12 @@ def _templates() -> list[types.ResourceTemplate]:
 
 def _refusal(error: MerkleError) -> types.CallToolResult:
     """An error that says what to do next."""
-    text = f"{error.message}\nWhat to do: {error.hint}" if error.hint else error.message
-    told = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+    told = json.loads(_dumped({"code": error.code, "message": error.message, "hint": error.hint}))
+    text = f"{told['message']}\nWhat to do: {told['hint']}" if told["hint"] else told["message"]
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], structured_content=told, is_error=True
+        content=[types.TextContent(type="text", text=text)],
+        structured_content={"error": told},
+        is_error=True,
     )
 
 
@@ -152,9 +158,7 @@ def _surprise(error: Exception) -> MerkleError:
     )
 
 
-def _text(answer: Document) -> types.TextContent:
-    return types.TextContent(type="text", text=_dumped(answer))
-
-
 def _dumped(answer: Document) -> str:
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    # The folder's own place may hold bytes that are not UTF-8; they get the path text form.
+    return _UNDECODABLE.sub(lambda found: f"\\\\x{ord(found.group()) - 0xDC00:02x}", text)

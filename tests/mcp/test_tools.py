@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,13 @@ def test_refusals_tell_what_to_do(
 def test_null_stands_for_not_given(served: Path) -> None:
     given = answer(call(served, None, "get_node", node="src", type=None, view=None))
     assert given == answer(call(served, None, "get_node", node="src"))
+
+
+def test_a_place_that_is_not_utf8_can_be_told(tmp_path: Path) -> None:
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    root.mkdir()
+    error = refusal(call(root, None, "status"))
+    assert "/caf\\xe9 is not a merkle workspace" in error["message"]
 
 
 # -- put_frame
