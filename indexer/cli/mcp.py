@@ -14,6 +14,7 @@ from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
 from indexer.cli.output import print_text, show
 from indexer.core.paths import on_screen
 from indexer.engine.config import load_settings
+from indexer.engine.roles import check_agent_id
 from indexer.errors import ExitCode, UncheckedError
 from indexer.mcp.clients import CLIENTS
 from indexer.mcp.install import find_place, install, snippet, uninstall
@@ -66,6 +67,8 @@ def _serve(options: Globals, agent: str | None, port: int | None) -> None:
     _refuse_without_extra()
     root = root_of(options)
     settings = load_settings(root, {"mcp.agent": agent})
+    if settings.agent is not None:
+        check_agent_id(settings.agent)
     # First of all, so that it starts while the rest is being imported.
     wake_service(root)
     # Imported late: the protocol's library takes longer to load than everything else.
@@ -131,6 +134,8 @@ def install_(
       merkle mcp install codex --scope user --print
     """
     place = find_place(client, scope, root_of(options), name)
+    if agent is not None:
+        check_agent_id(agent)
     entry = place.client.entry(place.scope, place.root, agent)
     changed = False if only_print else install(place, entry)
     document = _document(place, changed)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.engine.documents import JsonObject
-from indexer.engine.roles import CAPABILITIES, ROLES, AgentError
+from indexer.engine.roles import CAPABILITIES, ROLES, AgentError, check_agent_id
 from indexer.store.frames import Agent
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
-
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]{0,127}")
 
 
 def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
@@ -30,11 +26,7 @@ def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ())
 
 def check_agent(agent_id: str, role: str, can: Sequence[str]) -> tuple[str, ...]:
     """What an agent of that id and role is able to do; raises when there can be none."""
-    if not _ID.fullmatch(agent_id) or agent_id.startswith(GENERATED_AGENT_PREFIX):
-        raise AgentError(
-            f"{agent_id!r} cannot be an agent's id",
-            hint="use letters, digits and . _ - @ / +; `merkle:` is reserved",
-        )
+    check_agent_id(agent_id)
     if role not in ROLES:
         raise AgentError(f"{role!r} is no role", hint=f"use one of: {', '.join(ROLES)}")
     allowed = CAPABILITIES[role]

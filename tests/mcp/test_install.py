@@ -292,6 +292,8 @@ def test_other_things_in_the_way(run: Run, root: Path, home: Path) -> None:
         assert run(*line, code=2)["error"]["code"] == "usage"
     assert run("install", "zed", "--scope", "project", code=2)["error"]["code"] == "unknown_client"
     assert run("install", "zed", "--name", "a b", code=2)["error"]["code"] == "usage"
+    assert run("install", "zed", "--agent", "a b", code=2)["error"]["code"] == "agent"
+    assert run("--agent", "merkle:outline", code=2)["error"]["code"] == "agent"
 
 
 def test_a_link_stays_a_link(run: Run, root: Path, tmp_path: Path) -> None:
