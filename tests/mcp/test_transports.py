@@ -69,6 +69,19 @@ def test_over_stdio(project: Path, running: bool, mode: str) -> None:
         assert [(head["agent"], head["freshness"]) for head in heads] == [("alice", "fresh")]
 
 
+def test_a_client_that_hands_on_next_to_no_environment(project: Path, runtime_dir: Path) -> None:
+    """The service then listens elsewhere, and commands find it all the same."""
+    server = stdio(project, "--agent", "alice")
+    server.env = {"PYTHONPATH": os.environ["PYTHONPATH"], "TMPDIR": str(runtime_dir)}
+    server.env["MERKLE_WATCH_IDLE_EXIT"] = "60s"
+    assert talk(server, write_and_read)["freshness"] == "fresh"
+    found = connect(project)
+    assert found is not None
+    assert Path(found.address).parent == runtime_dir / f"merkle-{os.getuid()}"
+    with Workspace.open(project) as workspace:
+        assert workspace.status()["service"]["running"]
+
+
 @pytest.mark.parametrize("running", [True, False], ids=["service", "no service"])
 def test_over_http(project: Path, running: bool) -> None:
     if running:
