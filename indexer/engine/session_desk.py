@@ -38,8 +38,8 @@ KIND: Final = "session"
 KEPT: Final = 16
 """Sessions that stay open, at most."""
 
-KEPT_RECORDS: Final = 200_000
-"""Records of all open sessions together, at most; the one used last stays whatever its size."""
+KEPT_RECORDS: Final = 40_000
+"""Records of all open sessions together, at most, about 5 KB each; the one used last stays."""
 
 
 class SessionUnknownError(UsageError):
