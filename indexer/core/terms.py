@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import Final
 
 import xxhash
@@ -15,7 +16,7 @@ MAX_COUNT: Final = 255
 """A term that occurs more often than this says no more about a text."""
 
 _IDENTIFIER: Final = re.compile(r"\w+")
-_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_PART: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _VOWEL: Final = re.compile(r"[aeiouy]")
 _LONGEST: Final = 64
 _REMEMBERED: Final = 100_000
@@ -55,11 +56,12 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
+@lru_cache(maxsize=1 << 15)
 def words_of(identifier: str) -> tuple[str, ...]:
     """The stems of an identifier's parts, and the whole of it where it has several."""
     parts = _PART.findall(identifier)
-    words = [stem(part.lower()) for part in parts if len(part) > 1]
-    kept = [word for word in words if len(word) <= _LONGEST and word not in STOP_WORDS]
+    words = [part.lower() for part in parts if 1 < len(part) <= _LONGEST]
+    kept = [stem(word) for word in words if word not in STOP_WORDS]
     if len(parts) > 1:
         whole = identifier.strip("_").lower().replace("_", "")
         if 1 < len(whole) <= _LONGEST:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
-from itertools import compress
+from itertools import chain, compress
 from operator import mul
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -40,6 +41,9 @@ COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
 
 
+_Holders = tuple[Candidate, ...]
+
+
 class Ranked(NamedTuple):
     """The candidates that a query finds, what each is worth, and by which statistics."""
 
@@ -66,13 +70,15 @@ class Corpus:
 
     def _clear(self) -> None:
         self._rows: dict[FrameId, Candidate] = {}
-        self._numbers: dict[int, list[Candidate]] = {}
         self._paths: dict[str, int] = {}
+        """How many candidates a path has; 0 for one that has only others below it, or had some."""
+        self._peopled = 0
         self._names: dict[str, list[str]] = {}
-        self._named: set[str] = set()
+        self._holders: list[_Holders] = [()]
+        """The candidates that have a body, by its number; the last place is for none."""
         self._live = bytearray(1)
-        """1 for the number of a body that a candidate has; the last is for none."""
-        self._sharing = [0]
+        """1 for the number of a body that a candidate has."""
+        self._bodies = 0
         self._norm: tuple[tuple[int, int, int], list[float]] | None = None
         self._total_length = 0
         self._ordered: list[Candidate] | None = None
@@ -97,11 +103,9 @@ class Corpus:
         self._tree = tree
 
     def _load(self, tree: Tree) -> None:
-        present = {path for path, _ in tree.walk()}
         for (frame_type, agent), heads in list(self._shelf.slots.items()):
             for path in list(heads):
-                if path in present:
-                    self._put(path, frame_type, agent)
+                self._add(tree, path, frame_type, agent)
 
     def _follow(self, old: Tree, new: Tree) -> None:
         for path, was, now in tree_changes(old, new):
@@ -127,22 +131,24 @@ class Corpus:
         number = bodies.numbers.get(head.content)
         if number is not None:
             self._grow(number + 1)
-            sharing = self._numbers.get(number)
-            if sharing is None:
-                self._numbers[number] = [row]
+            if not self._holders[number]:
                 self._total_length += bodies.lengths[number]
+                self._bodies += 1
                 self._live[number] = 1
-            else:
-                sharing.append(row)
-            self._sharing[number] += 1
-        self._paths[path] = self._paths.get(path, 0) + 1
+            self._holders[number] += (row,)
+        self._name(path)
+        self._peopled += not self._paths[path]
+        self._paths[path] += 1
+        self._ordered = self._digest = None
+
+    def _name(self, path: str) -> None:
+        """Remember the words of a path's names; one that was there before is known."""
         for where in (path, *ancestors(path)):
-            if where in self._named:
-                break
-            self._named.add(where)
+            if where in self._paths:
+                return
+            self._paths[where] = 0
             for word in path_words(where):
                 self._names.setdefault(word, []).append(where)
-        self._ordered = self._digest = None
 
     def _remove(self, frame_id: FrameId) -> None:
         row = self._rows.pop(frame_id, None)
@@ -151,25 +157,21 @@ class Corpus:
         bodies = self._shelf.bodies
         number = bodies.numbers.get(row.content)
         if number is not None:
-            sharing = self._numbers[number]
-            sharing.remove(row)
-            self._sharing[number] -= 1
-            if not sharing:
-                del self._numbers[number]
+            left = tuple(one for one in self._holders[number] if one is not row)
+            self._holders[number] = left
+            if not left:
                 self._total_length -= bodies.lengths[number]
+                self._bodies -= 1
                 self._live[number] = 0
-        left = self._paths[row.path] - 1
-        if left:
-            self._paths[row.path] = left
-        else:
-            del self._paths[row.path]
+        self._paths[row.path] -= 1
+        self._peopled -= not self._paths[row.path]
         self._ordered = self._digest = None
 
     def _grow(self, numbers: int) -> None:
         more = numbers + 1 - len(self._live)
         if more > 0:
             self._live.extend(bytes(more))
-            self._sharing.extend([0] * more)
+            self._holders.extend([()] * more)
 
     # -- reading, with the lock held
 
@@ -204,40 +206,51 @@ class Corpus:
     ) -> Ranked:
         """What a query finds among some candidates, or among all of them."""
         words = query_words(query)
-        postings = self._find(words)
+        norm, mask = self._norms(), self._live
+        postings = self._find(words, len(norm) - 1)
         named = {word: self._names.get(word, []) for word in words}
-        live, known = self._live, self._paths
         statistics = Statistics(
-            len(self._numbers),
+            self._bodies,
             self._total_length,
-            len(known),
-            {word: sum(map(live.__getitem__, postings[word][0])) for word in words},
-            {word: sum(map(known.__contains__, named[word])) for word in words},
+            self._peopled,
+            {word: sum(map(mask.__getitem__, postings[word][0])) for word in words},
+            {word: sum(1 for path in named[word] if self._paths[path]) for word in words},
         )
-        worth = score_bodies(words, postings, self._norms(), statistics)
-        mask = live if within is None else self._only(within)
-        worth = list(map(mul, worth, mask))
-        allowed = None if within is None else {row.frame_id for row in within}
+        allowed = None
+        if within is not None:
+            allowed = {row.frame_id for row in within}
+            mask = self._only(within)
+        worth = list(map(mul, score_bodies(words, postings, norm, statistics), mask))
         found = self._best(worth, pool)
         found.update((row.frame_id, row) for row in self._by_name(named))
         rows = [row for key, row in found.items() if allowed is None or key in allowed]
-        scores = self._scores(rows, words, postings, worth, NameScores(words, named, statistics),
-                              anchors)  # fmt: skip
-        matched = sum(compress(self._sharing, worth))
-        by_name_alone = sum(not worth[self._number(row)] for row in rows)
-        return Ranked(scores, rows, matched + by_name_alone, statistics)
+        names = NameScores(words, named, statistics)
+        scores = self._scores(rows, words, postings, worth, names, anchors)
+        holders = compress(self._holders, worth)
+        if allowed is None:
+            matched = sum(map(len, holders))
+        else:
+            matched = sum(row.frame_id in allowed for row in chain.from_iterable(holders))
+        matched += sum(not worth[self._number(row)] for row in rows)
+        return Ranked(scores, rows, matched, statistics)
 
-    def _find(self, words: Sequence[str]) -> Postings:
+    def _find(self, words: Sequence[str], below: int) -> Postings:
+        """The postings of the words, without bodies that were stored since this was brought up."""
         terms = {word: term_of(word) for word in words}
         stored = self._postings.find(terms.values())
-        return {word: stored[term] for word, term in terms.items()}
+        found = {}
+        for word, term in terms.items():
+            numbers, counts = stored[term]
+            known = bisect_left(numbers, below)
+            found[word] = (numbers[:known], counts[:known])
+        return found
 
     def _norms(self) -> list[float]:
         lengths = self._shelf.bodies.lengths
         self._grow(len(lengths))
-        key = (len(self._numbers), self._total_length, len(lengths))
+        key = (self._bodies, self._total_length, len(self._live))
         if self._norm is None or self._norm[0] != key:
-            self._norm = (key, norms(lengths, key[0], key[1]))
+            self._norm = (key, norms((*lengths, 0), key[0], key[1]))
         return self._norm[1]
 
     def _only(self, rows: Iterable[Candidate]) -> bytearray:
@@ -256,7 +269,7 @@ class Corpus:
         best = nlargest(pool, worth)
         least = best[-1] if len(best) == pool else 0.0
         numbers = [number for number, value in enumerate(worth) if value >= least and value]
-        return {row.frame_id: row for number in numbers for row in self._numbers[number]}
+        return {row.frame_id: row for number in numbers for row in self._holders[number]}
 
     def _by_name(self, named: Mapping[str, Sequence[str]]) -> Iterator[Candidate]:
         """The candidates whose own name has a word, unless so many have it that it says nothing."""
@@ -273,14 +286,19 @@ class Corpus:
         names: NameScores,
         anchors: Sequence[str],
     ) -> dict[FrameId, float]:
-        having = [set(postings[word][0]) for word in words] if rows else []
         scores: dict[FrameId, float] = {}
         for row in rows:
             number = self._number(row)
             by_name, bits = names.of(row.path)
-            for place, bodies in enumerate(having):
-                if number in bodies:
+            for place, word in enumerate(words):
+                if _has(postings[word][0], number):
                     bits |= 1 << place
             near = nearness(row.path, anchors) if anchors else 0.0
             scores[row.frame_id] = combine(worth[number], by_name, bits, len(words), near)
         return scores
+
+
+def _has(numbers: Sequence[int], number: int) -> bool:
+    """Whether a number is among others that are in order."""
+    place = bisect_left(numbers, number)
+    return place < len(numbers) and numbers[place] == number

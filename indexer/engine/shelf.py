@@ -53,7 +53,7 @@ class Shelf:
                 known = self._slots
                 if known is None:
                     known = {}
-                    for (path, frame_type, agent), head in self.store.heads().items():
+                    for (path, frame_type, agent), head in self.store.each_head():
                         known.setdefault((frame_type, agent), {})[path] = head
                     self._slots = known
         return known
@@ -94,7 +94,7 @@ class Shelf:
         known = self._bodies
         if known is None:
             with self._lock:
-                known = self._bodies = self._bodies or self.store.known_bodies()
+                known = self._bodies = self._bodies or self.store.known_bodies(self._same(2))
         return known
 
     def has_body(self, content: BodyHash) -> bool:
@@ -111,8 +111,13 @@ class Shelf:
         known = self._frames
         if known is None:
             with self._lock:
-                known = self._frames = self._frames or self.store.frame_seqs()
+                known = self._frames = self._frames or self.store.frame_seqs(self._same(0))
         return known
+
+    def _same(self, field: int) -> dict[bytes, bytes]:
+        """The hashes that heads hold in one of their fields, so as not to hold them twice."""
+        slots = self._slots or {}
+        return {head[field]: head[field] for heads in slots.values() for head in heads.values()}  # type: ignore[misc]
 
     def take_moved(self) -> list[Moved] | None:
         """The heads that moved since the last call, in order; None where that is not known."""
@@ -156,7 +161,7 @@ class Shelf:
         if self._bodies is not None:
             numbers, lengths, _ = batch.indexed
             known = self._bodies.lengths
-            known.extend([0] * (max(numbers.values(), default=-1) + 1 - len(known)))
+            known.extend([0] * max(0, max(numbers.values(), default=-1) + 1 - len(known)))
             for content, number in numbers.items():
                 known[number] = lengths[content]
             self._bodies.numbers.update(numbers)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -75,7 +76,7 @@ class BodyNumbers(NamedTuple):
     """The stored bodies by hash, and how many terms each number has."""
 
     numbers: dict[BodyHash, int]
-    lengths: list[int]
+    lengths: array[int]
 
 
 class StoredFrame(NamedTuple):
@@ -109,15 +110,30 @@ class FrameStore:
 
     def heads(self) -> dict[HeadKey, Head]:
         """Every head."""
-        rows = self._database.rows(
+        return dict(self.each_head())
+
+    def each_head(self) -> Iterator[tuple[HeadKey, Head]]:
+        """Every head, one after the other; what many have alike is one object in memory."""
+        same: dict[bytes | None, bytes | None] = {}
+        words: dict[str, str] = {}
+        for (
+            path,
+            kind,
+            agent,
+            frame,
+            basis,
+            content,
+            verified,
+            config,
+            action,
+        ) in self._database.stream(
             "SELECT path, type, agent, frame_id, basis, content, verified, config, action"
             " FROM head_log"
             " QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
-        )
-        return {
-            (path, kind, agent): Head(frame, basis, content, verified, config, Action(action))
-            for path, kind, agent, frame, basis, content, verified, config, action in rows
-        }
+        ):
+            key = (path, words.setdefault(kind, kind), words.setdefault(agent, agent))
+            shared = same.setdefault(config, config)
+            yield key, Head(frame, basis, content, verified, shared, Action(action))
 
     def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:
         """The newest generation of every key."""
@@ -128,15 +144,16 @@ class FrameStore:
         )
         return {MemoKey(key): (generation, content) for key, generation, content in rows}
 
-    def known_bodies(self) -> BodyNumbers:
-        """All stored bodies that still have their content."""
-        rows = self._database.rows(
+    def known_bodies(self, same: Mapping[bytes, bytes]) -> BodyNumbers:
+        """All stored bodies that still have their content; hashes that are known are not copied."""
+        lengths = array("I", bytes(4 * self.next_body_number()))
+        numbers: dict[BodyHash, int] = {}
+        for content, number, length in self._database.stream(
             "SELECT sha256, number, length FROM bodies WHERE content IS NOT NULL"
-        )
-        lengths = [0] * (max((row[1] for row in rows), default=-1) + 1)
-        for _, number, length in rows:
+        ):
             lengths[number] = length or 0
-        return BodyNumbers({BodyHash(row[0]): row[1] for row in rows}, lengths)
+            numbers[BodyHash(same.get(content, content))] = number
+        return BodyNumbers(numbers, lengths)
 
     def live_bodies(self, wanted: Iterable[BodyHash]) -> list[tuple[int, int | None, str]]:
         """Number, length and content of some bodies."""
@@ -172,6 +189,17 @@ class FrameStore:
         )
         return {BodyHash(sha256): content for sha256, content in rows}
 
+    def texts(self, numbers: Iterable[int]) -> dict[int, str]:
+        """The contents of some bodies by their numbers, without going through the others."""
+        wanted = ",".join(str(int(number)) for number in set(numbers))
+        if not wanted:
+            return {}
+        # Written out: with a parameter the index would not be used.
+        rows = self._database.rows(
+            f"SELECT number, content FROM bodies WHERE number IN ({wanted}) AND content IS NOT NULL"
+        )
+        return dict(rows)
+
     def wrong_bodies(self) -> list[BodyHash]:
         """The bodies whose content is not what their hash says."""
         rows = self._database.rows(
@@ -192,12 +220,14 @@ class FrameStore:
         )
         return _stored(rows[0]) if rows else None
 
-    def frame_seqs(self) -> dict[FrameId, int]:
-        """The batch that each stored frame came with."""
-        rows = self._database.rows("SELECT frame_id, seq FROM frame_log")
+    def frame_seqs(self, same: Mapping[bytes, bytes]) -> dict[FrameId, int]:
+        """The batch that each stored frame came with; ids that are known are not copied."""
         # A batch holds many frames: they share one number in memory.
         shared: dict[int, int] = {}
-        return {FrameId(row[0]): shared.setdefault(row[1], row[1]) for row in rows}
+        return {
+            FrameId(same.get(frame_id, frame_id)): shared.setdefault(seq, seq)
+            for frame_id, seq in self._database.stream("SELECT frame_id, seq FROM frame_log")
+        }
 
     def frames_between(self, since_ns: int | None, until_ns: int | None) -> set[FrameId]:
         """The frames made in a span of time, its end not included."""

@@ -94,10 +94,15 @@ _FRAMES: Final = """
 
 _CONTEXT: Final = """
     -- A body's number stands for it in the postings; its length is how many terms it has. Bodies
-    -- without a length are indexed when the store is next used.
-    ALTER TABLE bodies ADD COLUMN number UINTEGER;
-    ALTER TABLE bodies ADD COLUMN length UINTEGER;
-    UPDATE bodies SET number = rowid;
+    -- without a length are indexed when the store is next used. The one index there is: a few
+    -- bodies are read for every question, and a scan would go through the text of all of them.
+    CREATE TABLE numbered (
+        sha256 BLOB NOT NULL, content VARCHAR, number UINTEGER NOT NULL, length UINTEGER
+    );
+    INSERT INTO numbered SELECT sha256, content, rowid, NULL FROM bodies;
+    DROP TABLE bodies;
+    ALTER TABLE numbered RENAME TO bodies;
+    CREATE INDEX body_numbers ON bodies (number);
     CREATE TABLE postings (
         term UINTEGER NOT NULL USING COMPRESSION uncompressed,
         bodies BLOB NOT NULL USING COMPRESSION uncompressed,

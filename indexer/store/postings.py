@@ -64,6 +64,10 @@ def _decoded(numbers: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(numbers) // 4}I", numbers)
 
 
+def _first(row: tuple[int, bytes, bytes]) -> int:
+    return int.from_bytes(row[1][:4], "little")
+
+
 class PostingStore:
     """Reads postings, makes those that are missing, and folds them together."""
 
@@ -71,15 +75,17 @@ class PostingStore:
         self._database = database
 
     def find(self, terms: Iterable[int]) -> dict[int, Found]:
-        """The bodies that have each of some terms, dead ones included."""
+        """The bodies that have each of some terms by number, dead ones included."""
         wanted = list(dict.fromkeys(terms))
         found: dict[int, Found] = {term: ([], []) for term in wanted}
         if wanted:
-            for term, numbers, counts in self._database.rows(
+            rows = self._database.rows(
                 "SELECT term, bodies, counts FROM postings"
                 " WHERE term IN (SELECT unnest(?::UINTEGER[]))",
                 [wanted],
-            ):
+            )
+            # Rows come in no promised order; the numbers of one batch are all above another's.
+            for term, numbers, counts in sorted(rows, key=_first):
                 found[term][0].extend(_decoded(numbers))
                 found[term][1].extend(counts)
         return found
@@ -141,7 +147,7 @@ class PostingStore:
             )
             for part in range(_PARTS):
                 terms: dict[int, Found] = {}
-                for term, numbers, counts in self._part(part):
+                for term, numbers, counts in sorted(self._part(part), key=_first):
                     found = terms.setdefault(term, ([], []))
                     for number, count in zip(_decoded(numbers), counts, strict=True):
                         if number in kept:
