@@ -19,6 +19,9 @@ OWN_NAME: Final = 1.5
 FOLDER_NAME: Final = 0.75
 HIGHER_NAME: Final = 0.35
 
+# How much a node that was named draws to itself what is near it.
+PULL: Final = 2.0
+
 # A candidate that has all words of a question beats one that repeats a single word.
 _ALONE: Final = 0.4
 
@@ -132,7 +135,7 @@ def combine(body: float, names: float, matched: int, words: int, nearness: float
     if not matched:
         return 0.0
     share = matched.bit_count() / words
-    return round((body + names) * (_ALONE + (1 - _ALONE) * share) * (1 + nearness), 9)
+    return round((body + names) * (_ALONE + (1 - _ALONE) * share) * (1 + PULL * nearness), 9)
 
 
 def nearness(path: str, anchors: Iterable[str]) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
+from indexer.engine.collector import no_cycle_collection
 from indexer.engine.context_methods import ContextMethods
 from indexer.engine.documents import (
     DiffDocument,
@@ -186,7 +186,7 @@ class Engine(FrameMethods, ContextMethods, SessionMethods):
     ) -> ScanDocument:
         """Bring the recorded tree up to date with the disk."""
         started = self.clock.monotonic()
-        with _no_cycle_collection():
+        with no_cycle_collection():
             looked = look(
                 self,
                 force=force,
@@ -222,7 +222,7 @@ class Engine(FrameMethods, ContextMethods, SessionMethods):
 
     def status(self) -> StatusDocument:
         """Compare the disk with the recorded tree, changing nothing."""
-        with _no_cycle_collection():
+        with no_cycle_collection():
             return operations.status_document(self)
 
     def validate(
@@ -233,7 +233,7 @@ class Engine(FrameMethods, ContextMethods, SessionMethods):
         expect_root: str | None = None,
     ) -> ValidateDocument:
         """Check every invariant of what is stored, and with `content` the disk against it."""
-        with _no_cycle_collection():
+        with no_cycle_collection():
             return operations.validate_document(
                 self, content=content, subset=subset, expect_root=expect_root
             )
@@ -435,16 +435,3 @@ def _merged(
     }
     kept.update(found)
     return tuple(sorted(kept.items()))
-
-
-@contextlib.contextmanager
-def _no_cycle_collection() -> Iterator[None]:
-    """Hold the cycle collector: a scan makes many objects and no cycles, and it would walk them."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

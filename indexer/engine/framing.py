@@ -40,6 +40,8 @@ class Framing:
         self.corpus = Corpus(self.shelf, self.postings)
         self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
         self.redone = 0
+        self.applied: int | None = None
+        """The last journal record that the database has, where this process has seen it stored."""
         self._journal: Journal | None = None
         self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
         self._counter: TiktokenCounter | None = None

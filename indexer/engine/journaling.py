@@ -68,6 +68,8 @@ def redo(engine: Engine, journal: Journal, applied: int) -> int:
 
 def catch_up_with_journal(engine: Engine) -> None:
     """Redo what an earlier write brought into the journal and not into the database."""
+    if engine.framing.applied == engine.journal.last:
+        return
     applied = engine.frames.journal_number()
     if applied < engine.journal.last:
         redo(engine, engine.journal, applied)
@@ -87,11 +89,14 @@ def journal_and_apply(engine: Engine, records: Sequence[JsonObject]) -> None:
 
 def _keep(engine: Engine, batch: FrameBatch) -> None:
     """Store a batch; sessions change in memory only now that the journal has their records."""
-    if not batch.session_records:
+    # Not known until the transaction is through.
+    engine.framing.applied = None
+    if batch.session_records:
+        with engine.framing.desk.applying(batch):
+            engine.shelf.keep(batch)
+    else:
         engine.shelf.keep(batch)
-        return
-    with engine.framing.desk.applying(batch):
-        engine.shelf.keep(batch)
+    engine.framing.applied = batch.journal_number
 
 
 def apply_record(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from indexer.core.canonical import canonical_json
+from indexer.engine.collector import no_cycle_collection
 from indexer.engine.documents import JsonObject
 from indexer.errors import CorruptError, UsageError
 from indexer.sessions import Plan, Session, record_from_json
@@ -37,8 +38,8 @@ KIND: Final = "session"
 KEPT: Final = 16
 """Sessions that stay open, at most."""
 
-KEPT_RECORDS: Final = 200_000
-"""Records of all open sessions together, at most; the one used last stays whatever its size."""
+KEPT_RECORDS: Final = 40_000
+"""Records of all open sessions together, at most, about 5 KB each; the one used last stays."""
 
 
 class SessionUnknownError(UsageError):
@@ -103,18 +104,18 @@ class Desk:
             raise SessionUnknownError(
                 f"there is no session {name!r}", hint="`merkle session list` names them all"
             )
-        stored = self.store.load(sid)
-        if stored is None:
-            raise CorruptError(f"session {name!r} has lost its log", hint="run `merkle repair`")
-        head = stored.head
-        released = tuple(json.loads(head.released)) if head.released else ()
-        counters = Counters(head.working, head.creation_index, head.last_ns, released)
-        state = load_state(
-            [RecordRow(*row) for row in stored.records],
-            (VersionRow(*row) for row in stored.versions),
-            stored.blobs,
-            counters,
-        )
+        with no_cycle_collection():
+            stored = self.store.load(sid)
+            if stored is None:
+                raise CorruptError(f"session {name!r} has lost its log", hint="run `merkle repair`")
+            head = stored.head
+            released = tuple(json.loads(head.released)) if head.released else ()
+            state = load_state(
+                [RecordRow(*row) for row in stored.records],
+                (VersionRow(*row) for row in stored.versions),
+                stored.blobs,
+                Counters(head.working, head.creation_index, head.last_ns, released),
+            )
         return OpenSession(sid, name, self.session_of(state))
 
     def session_of(self, state: Any) -> Session:

@@ -146,7 +146,7 @@ REFUSED: list[Callable[[Space], object]] = [
     lambda s: s.engine.session_append("talk", type="output", text="x", payload={"a": 1}),
     lambda s: s.engine.session_append("talk", type="output", text="lone \ud800"),
     lambda s: s.engine.session_append("talk", type="freeform", payload={"a": float("nan")}),
-    lambda s: s.engine.session_append("talk", type="output", text="x" * (5 << 20)),
+    lambda s: s.engine.session_append("talk", type="output", text="x" * (2 << 20)),
     lambda s: s.engine.session_append("talk", type="output", text="x", region="seq"),
     lambda s: s.engine.session_append("talk", type="output", text="x", parent="nowhere"),
     lambda s: s.engine.session_append("talk", type="output", text="x", ttl=-1),
