@@ -125,7 +125,10 @@ def _rows(measured: list[Measured]) -> Iterator[Row]:
         yield Row(f"rows stored by one turn, {name}", rows, "rows", base,
                   statistics.median(small.rows), 1.0)  # fmt: skip
         for what in ("render", "compile"):
-            per_turn, base_per_turn = each.median(what) / each.turns, small.median(what) / 100
+            per_turn, base_per_turn = (
+                each.median(what) / each.turns,
+                small.median(what) / small.turns,
+            )
             yield Row(f"session {what}, per turn, {name}", per_turn * 1e6, "us", base,
                       base_per_turn * 1e6, 2.0)  # fmt: skip
         yield Row(f"open a session, {name}", each.opened, "s", "import of it", each.imported, 0.5)
