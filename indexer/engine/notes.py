@@ -277,7 +277,7 @@ def carry_records(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list
                 new = moves[above] + old[len(above) :]
                 found.append((new, frame_type, agent, heads[old]))
     frames = engine.frames.frames(head.frame_id for *_, head in found)
-    bodies = engine.frames.bodies(head.content for *_, head in found)
+    bodies = engine.shelf.bodies(head.content for *_, head in found)
     engine.framing.load_note_inputs(head.frame_id for *_, head in found)
     records = []
     for new, frame_type, agent, head in found:

@@ -310,7 +310,7 @@ class Regeneration:
 
     def _read_bodies(self, wanted: Iterable[BodyHash]) -> None:
         missing = [content for content in wanted if content not in self._bodies]
-        self._bodies.update(self.engine.shelf.store.bodies(missing))
+        self._bodies.update(self.engine.shelf.bodies(missing))
 
     def _fetch_bodies(self, chunk: Iterable[Step], batch: FrameBatch) -> None:
         """Read in one query the bodies that this chunk's policies may need, once one runs."""
