@@ -226,14 +226,14 @@ def test_criterion_tool_failures_do_not_corrupt_storage(project: Path) -> None:
         ("alice", "put_frame", {"node": "gone", "seen": "abcdef", "type": "note", "content": "x"}),
         ("alice", "put_frame", {"node": "src", "seen": "nonsense", "type": "A b", "content": "x"}),
         ("carol", "synthesize", {"node": "README.md", "type": "outline"}),
-        ("carol", "synthesize", {"node": "src", "type": "nothing"}),
+        ("carol", "synthesize", {"node": "src", "type": "No Type"}),
         ("bob", "regenerate", {}),
         (None, "regenerate", {}),
     ]
     for agent, name, arguments in refused:
         refusal(call(project, agent, name, **arguments))
     for line in ("put-frame src - --type outline --agent alice", "get-node src/gone",
-                 "synthesize src --type nothing", "diff @-99 @-0"):  # fmt: skip
+                 "synthesize src --type No+Type", "diff @-99 @-0"):  # fmt: skip
         merkle(project, *line.split(), code=2, stdin="x")
     assert state(project) == before
     # A kill in the middle of it is only another failure.
@@ -286,7 +286,7 @@ def test_criterion_workspace_operations_are_isolated(project: Path, other: Path)
         ("put_frame", {"node": "src", "type": "note", "content": "x"}),
         ("put_frame", {"node": "src", "seen": "abcdef", "type": "outline", "content": "x"}),
         ("synthesize", {"node": "README.md", "type": "outline"}),
-        ("synthesize", {"node": "src", "type": "nothing"}),
+        ("synthesize", {"node": "src", "type": "No Type"}),
         ("diff", {"old": "nonsense"}),
         ("regenerate", {"recursive": "yes"}),
     ],
