@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from indexer import AgentAdapter, ContextView, NewFrame, Workspace
 from indexer.cli.group import cli
 from indexer.service.client import connect
 from indexer.service.served import start_service
-from tests.mcp.wire import PATIENCE, answer, call, fill, people, refusal
+from tests.mcp.wire import PATIENCE, answer, call, end_service, fill, people, refusal
 
 PACKAGE = Path(indexer.__file__).parent
 Run = Callable[..., Any]
@@ -61,13 +61,15 @@ def state(root: Path) -> Any:
 
 
 @pytest.fixture
-def other(project: Path) -> Path:
+def other(project: Path) -> Iterator[Path]:
     """A second workspace of the same content, beside the first."""
     root = project.with_name(project.name + "-other")
     root.mkdir()
     fill(root)
     people(root)
-    return root
+    yield root
+    end_service(root)
+    shutil.rmtree(root)
 
 
 COMMANDS = (
@@ -276,7 +278,6 @@ def test_criterion_workspace_operations_are_isolated(project: Path, other: Path)
     assert connect(other) is None, "a call for one workspace started a service for another"
     with Workspace.open(other) as workspace:
         assert "zoe" not in {agent["id"] for agent in workspace.agent_list()["agents"]}
-    shutil.rmtree(other)
 
 
 @pytest.mark.parametrize(
