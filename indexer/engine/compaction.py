@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.engine.documents import JsonObject
 from indexer.engine.manifests import named_by_manifests
+from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
 
 def compact(engine: Engine, keep_seconds: float) -> JsonObject:
-    """Drop bodies that no head, note, recorded manifest or young frame names."""
+    """Drop bodies that no head, note, manifest, session or young frame names."""
     horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
     kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
     kept |= named_by_manifests(engine.frames)
+    named = SessionStore(engine.database).attribute_values(FRAME_ATTRIBUTE)
     old = set()
     for stored in engine.frames.all_frames():
         frame = stored.frame
-        if not frame.agent.startswith(GENERATED_AGENT_PREFIX) or frame.created_ns >= horizon:
+        wanted = frame.created_ns >= horizon or frame.frame_id.hex() in named
+        if wanted or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
             kept.add(frame.content)
         else:
             old.add(frame.content)

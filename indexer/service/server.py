@@ -195,6 +195,8 @@ class Api:
 
         def run(arguments: _Arguments) -> Any:
             operation.arguments(arguments.values)
+            if not operation.disk:
+                return self._beside_disk(operation, arguments)
             proved = self._keeper.catch_up()
 
             def on_keeper() -> Any:
@@ -210,6 +212,12 @@ class Api:
             return operation.run(self._engine, arguments.values)
 
         return run
+
+    def _beside_disk(self, operation: Operation, arguments: _Arguments) -> Any:
+        """An operation that has nothing to do with files: it waits for no event."""
+        if operation.writes:
+            return self._keeper.call(lambda: operation.run(self._engine, arguments.values))
+        return operation.run(self._engine, arguments.values)
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""
