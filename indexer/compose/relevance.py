@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -61,11 +62,11 @@ def idf(count: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
-def norms(lengths: Sequence[int], bodies: int, total_length: int) -> list[float]:
+def norms(lengths: Iterable[int], bodies: int, total_length: int) -> array[float]:
     """What each body's length takes off its counts."""
     average = total_length / bodies if bodies and total_length else 1.0
     flat, slope = K1 * (1 - B), K1 * B / average
-    return [flat + slope * length for length in lengths]
+    return array("d", [flat + slope * length for length in lengths])
 
 
 def score_bodies(

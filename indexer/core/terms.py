@@ -19,7 +19,7 @@ _IDENTIFIER: Final = re.compile(r"\w+")
 _PART: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _VOWEL: Final = re.compile(r"[aeiouy]")
 _LONGEST: Final = 64
-_REMEMBERED: Final = 100_000
+_REMEMBERED: Final = 20_000
 
 # Words that a question has and that tell nothing of what it is about.
 STOP_WORDS: Final = frozenset(
@@ -37,7 +37,7 @@ STOP_WORDS: Final = frozenset(
 _terms_of: dict[str, tuple[int, ...]] = {}
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def stem(word: str) -> str:
     """A word without the endings of number and tense, so that `parsing` finds `parse`."""
     if len(word) < 4 or not word.isascii():
@@ -57,7 +57,7 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def words_of(identifier: str) -> tuple[str, ...]:
     """The stems of an identifier's parts, and the whole of it where it has several."""
     parts = _PART.findall(identifier)
@@ -70,7 +70,7 @@ def words_of(identifier: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kept))
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 12)
 def term_of(word: str) -> int:
     """The number that stands for a word; two words share one about once in four billion."""
     return xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass")) & 0xFFFFFFFF

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
@@ -45,7 +46,7 @@ COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
 
 
-_Holders = tuple[Candidate, ...]
+_Holders = Candidate | list[Candidate] | None
 
 
 class Ranked(NamedTuple):
@@ -80,12 +81,14 @@ class Corpus:
         """How many candidates a path has; 0 for one that has only others below it, or had some."""
         self._peopled = 0
         self._names: dict[str, list[str]] = {}
-        self._holders: list[_Holders] = [()]
+        self._holders: list[_Holders] = [None]
         """The candidates that have a body, by its number; the last place is for none."""
+        self._sharing = array("I", [0])
+        """How many those are."""
         self._live = bytearray(1)
         """1 for the number of a body that a candidate has."""
         self._bodies = 0
-        self._norm: tuple[tuple[int, int, int], list[float]] | None = None
+        self._norm: tuple[tuple[int, int, int], array[float]] | None = None
         self._total_length = 0
         self._ordered: list[Candidate] | None = None
         self._digest: hashlib._Hash | None = None
@@ -137,11 +140,11 @@ class Corpus:
         number = bodies.numbers.get(head.content)
         if number is not None:
             self._grow(number + 1)
-            if not self._holders[number]:
+            if not self._sharing[number]:
                 self._total_length += bodies.lengths[number]
                 self._bodies += 1
                 self._live[number] = 1
-            self._holders[number] += (row,)
+            self._hold(number, [*self._held(number), row])
         self._name(path)
         self._peopled += not self._paths[path]
         self._paths[path] += 1
@@ -163,8 +166,8 @@ class Corpus:
         bodies = self._shelf.body_numbers
         number = bodies.numbers.get(row.content)
         if number is not None:
-            left = tuple(one for one in self._holders[number] if one is not row)
-            self._holders[number] = left
+            left = [one for one in self._held(number) if one is not row]
+            self._hold(number, left)
             if not left:
                 self._total_length -= bodies.lengths[number]
                 self._bodies -= 1
@@ -177,7 +180,17 @@ class Corpus:
         more = numbers + 1 - len(self._live)
         if more > 0:
             self._live.extend(bytes(more))
-            self._holders.extend([()] * more)
+            self._holders.extend([None] * more)
+            self._sharing.frombytes(bytes(self._sharing.itemsize * more))
+
+    def _held(self, number: int) -> Sequence[Candidate]:
+        held = self._holders[number]
+        return () if held is None else held if isinstance(held, list) else (held,)
+
+    def _hold(self, number: int, rows: list[Candidate]) -> None:
+        # Most bodies have one candidate, which needs no list around it.
+        self._holders[number] = rows if len(rows) > 1 else rows[0] if rows else None
+        self._sharing[number] = len(rows)
 
     # -- reading, with the lock held
 
@@ -232,11 +245,11 @@ class Corpus:
         rows = [row for key, row in found.items() if allowed is None or key in allowed]
         names = NameScores(words, named, statistics)
         scores = self._scores(rows, words, postings, worth, names, anchors)
-        holders = compress(self._holders, worth)
         if allowed is None:
-            matched = sum(map(len, holders))
+            matched = sum(compress(self._sharing, worth))
         else:
-            matched = sum(row.frame_id in allowed for row in chain.from_iterable(holders))
+            held = (self._held(number) for number, value in enumerate(worth) if value)
+            matched = sum(row.frame_id in allowed for row in chain.from_iterable(held))
         matched += sum(not worth[self._number(row)] for row in rows)
         members = self.everything() if within is None else within
         others = (row for row in members if row.frame_id not in scores)
@@ -257,12 +270,12 @@ class Corpus:
             found[word] = (numbers[:known], counts[:known])
         return found
 
-    def _norms(self) -> list[float]:
+    def _norms(self) -> array[float]:
         lengths = self._shelf.body_numbers.lengths
         self._grow(len(lengths))
         key = (self._bodies, self._total_length, len(self._live))
         if self._norm is None or self._norm[0] != key:
-            self._norm = (key, norms((*lengths, 0), key[0], key[1]))
+            self._norm = (key, norms(chain(lengths, (0,)), key[0], key[1]))
         return self._norm[1]
 
     def _only(self, rows: Iterable[Candidate]) -> bytearray:
@@ -281,7 +294,7 @@ class Corpus:
         best = nlargest(pool, worth)
         least = best[-1] if len(best) == pool else 0.0
         numbers = [number for number, value in enumerate(worth) if value >= least and value]
-        return {row.frame_id: row for number in numbers for row in self._holders[number]}
+        return {row.frame_id: row for number in numbers for row in self._held(number)}
 
     def _by_name(self, named: Mapping[str, Sequence[str]]) -> Iterator[Candidate]:
         """The candidates whose own name has a word, unless so many have it that it says nothing."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from indexer.core.frames import BodyHash
 from indexer.core.terms import MAX_COUNT, count_terms
 from indexer.store.database import Database, append_rows
 
-Found = tuple[list[int], list[int]]
+Found: TypeAlias = "tuple[array[int], bytearray]"
 """Numbers of bodies, and how often each has the term."""
 
 _PARTS: Final = 16
@@ -35,7 +35,7 @@ def index_bodies(bodies: Mapping[BodyHash, str], first: int) -> Indexed:
     """Number bodies from `first` on and collect their terms."""
     numbers: dict[BodyHash, int] = {}
     lengths: dict[BodyHash, int] = {}
-    terms: dict[int, tuple[list[int], list[int]]] = {}
+    terms: dict[int, Found] = {}
     for number, (content, text) in enumerate(bodies.items(), first):
         counts = count_terms(text)
         numbers[content], lengths[content] = number, sum(counts.values())
@@ -43,13 +43,15 @@ def index_bodies(bodies: Mapping[BodyHash, str], first: int) -> Indexed:
     return Indexed(numbers, lengths, _rows(terms))
 
 
-def _collect(
-    terms: dict[int, tuple[list[int], list[int]]], number: int, counts: Mapping[int, int]
-) -> None:
+def _nothing() -> Found:
+    return array("I"), bytearray()
+
+
+def _collect(terms: dict[int, Found], number: int, counts: Mapping[int, int]) -> None:
     for term, count in counts.items():
         found = terms.get(term)
         if found is None:
-            found = terms[term] = ([], [])
+            found = terms[term] = _nothing()
         found[0].append(number)
         found[1].append(count if count < MAX_COUNT else MAX_COUNT)
 
@@ -58,11 +60,11 @@ def _rows(terms: Mapping[int, Found]) -> list[tuple[int, bytes, bytes]]:
     return [(term, _encoded(numbers), bytes(counts)) for term, (numbers, counts) in terms.items()]
 
 
-def _encoded(numbers: list[int]) -> bytes:
-    made = array("I", numbers)
+def _encoded(numbers: array[int]) -> bytes:
     if sys.byteorder == "big":
-        made.byteswap()
-    return made.tobytes()
+        numbers = array("I", numbers)
+        numbers.byteswap()
+    return numbers.tobytes()
 
 
 def _decoded(numbers: bytes) -> array[int]:
@@ -85,7 +87,7 @@ class PostingStore:
     def find(self, terms: Iterable[int]) -> dict[int, Found]:
         """The bodies that have each of some terms by number, dead ones included."""
         wanted = list(dict.fromkeys(terms))
-        found: dict[int, Found] = {term: ([], []) for term in wanted}
+        found: dict[int, Found] = {term: _nothing() for term in wanted}
         if wanted:
             rows = self._database.rows(
                 "SELECT term, bodies, counts FROM postings"
@@ -156,7 +158,7 @@ class PostingStore:
             for part in range(_PARTS):
                 terms: dict[int, Found] = {}
                 for term, numbers, counts in sorted(self._part(part), key=_first):
-                    found = terms.setdefault(term, ([], []))
+                    found = terms.setdefault(term, _nothing())
                     for number, count in zip(_decoded(numbers), counts, strict=True):
                         if number in kept:
                             found[0].append(number)
