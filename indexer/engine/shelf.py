@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
@@ -12,6 +14,9 @@ from indexer.store.frames import FrameBatch, FrameStore
 
 Slot = tuple[str, str]
 """type, agent"""
+
+_REMEMBERED: Final = 256
+"""How many batches back it is known which heads they moved."""
 
 
 class Shelf:
@@ -32,6 +37,8 @@ class Shelf:
         self._next_seq: int | None = None
         self.version = 0
         """Moves with every change of a head."""
+        self._moved: deque[frozenset[str]] = deque(maxlen=_REMEMBERED)
+        """The paths whose heads moved, one set per version, newest last."""
 
     @property
     def slots(self) -> dict[Slot, dict[str, Head]]:
@@ -134,6 +141,7 @@ class Shelf:
         if self._memo is not None:
             self._memo.update(batch.memo)
         if batch.heads:
+            self._moved.append(frozenset(path for path, _, _ in batch.heads))
             self.version += 1
 
     def unproved(
@@ -172,4 +180,15 @@ class Shelf:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._next_seq = None
+            self._moved.clear()
             self.version += 1
+
+    def moved_since(self, version: int) -> set[str] | None:
+        """The paths whose heads moved after a version; None when that is too long ago."""
+        with self._lock:
+            steps = self.version - version
+            if steps > len(self._moved):
+                return None
+            return {
+                path for moved in list(self._moved)[len(self._moved) - steps :] for path in moved
+            }
