@@ -26,6 +26,7 @@ FOUNDATION = LAYERS[-1]
 
 # Neighbours on one line that may know each other: importer, imported, why.
 NEIGHBOURS = {
+    ("cli", "web"): "`watch --web` hands the page to the service",
     ("core", "errors"): "a noun refuses bad input with the one base class of errors",
     ("regenerate", "synthesis"): "regenerating a folder's frame plans a synthesis",
     ("compose", "compiler"): "a composition ends in the staged compiler",
@@ -36,6 +37,9 @@ NEIGHBOURS = {
 HOMES = {
     "click": {"cli"},
     "duckdb": {"store"},
+    "jinja2": {"web"},
+    "markdown_it": {"web"},
+    "markupsafe": {"web"},
     "psycopg": {"shared"},
     "rich": {"cli"},
     "starlette": {"service", "web", "mcp"},
@@ -53,7 +57,11 @@ LATE = {
     "cli.index_checks": {"indexer.store.database", "indexer.store.trees"},  # only `doctor`
     "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly
     "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal
-    "cli.watch": {"indexer.service.run", "indexer.watch.debounce"},  # only the service itself
+    "cli.watch": {
+        "indexer.service.run",
+        "indexer.watch.debounce",  # only the service itself
+        "indexer.web.application",  # only with its page
+    },
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     "engine.config": {"tomllib"},  # most workspaces have no such file
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
