@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "synthesize": "Make the frames of a folder, children first.",
     "invalidate": "Make generated frames run again next time.",
     "agent": "Register agents, and list them.",
+    "session": "Keep conversations: trees with snapshots, selectors and diffs.",
     "log": "List the recorded roots, newest first.",
     "diff": "Show what differs between two recorded roots.",
     "sql": "Ask the index a question in SQL.",

@@ -12,6 +12,7 @@ import click
 
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
+from indexer.cli.session_reference import SESSION_KEYS, SESSION_NOTES
 from indexer.engine.config import RESERVED, SETTINGS
 from indexer.engine.documents import (
     DiffDocument,
@@ -42,11 +43,12 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "invalidate": ("invalidated",),
     "agent add": ("agents",),
     "agent list": ("agents",),
+    **SESSION_KEYS,
     "log": tuple(LogDocument.__annotations__),
     "diff": tuple(DiffDocument.__annotations__),
     "sql": tuple(SqlDocument.__annotations__),
     "export": ("file", "records"),
-    "import": ("file", "records", "added"),
+    "import": ("file", "records", "added", "diverged"),
     "compact": ("dropped", "kept"),
     "repair": ("repaired", "done", "gone", "quarantined", "records", "root", "nodes"),
     "config": ("workspace", "file", "settings"),
@@ -67,6 +69,7 @@ _JSON_NOTES: Final = {
     "regenerate": " Each of `plan`: `path`, `type`, `action`, `because`, `tokens`; with `--plan`"
     " there are no `events`." + _BATCH,
     "invalidate": _BATCH,
+    **SESSION_NOTES,
     "doctor": " With `--quarantine` also `quarantined`.",
 }
 _EXIT_CODES: Final = (
@@ -136,7 +139,8 @@ def _command(name: str, command: click.Command, context: click.Context) -> str:
         parts.append(_table(("option", "meaning"), map(_option, own)) + "\n")
     if name in JSON_KEYS:
         keys = ", ".join(f"`{key}`" for key in JSON_KEYS[name])
-        parts.append(f"JSON: {keys}.{_JSON_NOTES.get(name, '')}\n")
+        told = f" {keys}." if keys else ""
+        parts.append(f"JSON:{told}{_JSON_NOTES.get(name, '')}\n")
     return "\n".join(parts)
 
 

@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING
 
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.engine.documents import JsonObject
+from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
 
 def compact(engine: Engine, keep_seconds: float) -> JsonObject:
-    """Drop bodies that no head, note or young frame names."""
+    """Drop bodies that no head, note, session or young frame names."""
     horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
     kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+    named = SessionStore(engine.database).attribute_values(FRAME_ATTRIBUTE)
     old = set()
     for stored in engine.frames.all_frames():
         frame = stored.frame
-        if not frame.agent.startswith(GENERATED_AGENT_PREFIX) or frame.created_ns >= horizon:
+        wanted = frame.created_ns >= horizon or frame.frame_id.hex() in named
+        if wanted or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
             kept.add(frame.content)
         else:
             old.add(frame.content)

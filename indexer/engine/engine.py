@@ -29,6 +29,7 @@ from indexer.engine.frame_methods import FrameMethods
 from indexer.engine.late import LateModule
 from indexer.engine.root import check_root
 from indexer.engine.scanning import Looked, all_of, look, look_again, scan_document
+from indexer.engine.session_methods import SessionMethods
 from indexer.errors import MerkleError
 from indexer.scan.reconcile import Reconciled
 from indexer.scan.scopes import Scopes
@@ -55,7 +56,7 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
-class Engine(FrameMethods):
+class Engine(FrameMethods, SessionMethods):
     """One workspace, owned by this process while it is open."""
 
     def __init__(
@@ -339,6 +340,10 @@ class Engine(FrameMethods):
     def journal_and_apply(self, records: Sequence[JsonObject]) -> None:
         """Make records durable, then store what they say."""
         operations.journal_and_apply(self, records)
+
+    def catch_up_with_journal(self) -> None:
+        """Bring the database up to the journal, before something is planned on what it says."""
+        operations.catch_up_with_journal(self)
 
     def publish_frames(self, events: list[Event]) -> None:
         """Tell subscribers which frames moved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
 from indexer.engine.journaling import open_journal
+from indexer.engine.late import LateModule
 from indexer.engine.reading import States, count_states
 from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
@@ -18,7 +20,11 @@ from indexer.store.journal import Journal
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
+    from indexer.engine import session_desk
     from indexer.engine.engine import Engine
+    from indexer.engine.session_desk import Desk
+else:
+    session_desk = LateModule("indexer.engine.session_desk")
 
 
 class Framing:
@@ -35,6 +41,8 @@ class Framing:
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
         self._states: tuple[object, States] | None = None
+        self._desk: Desk | None = None
+        self._desk_lock = threading.Lock()
 
     def open(self) -> None:
         """Open the journal and bring the database up to it, through the engine's own stores."""
@@ -71,11 +79,24 @@ class Framing:
             limit = load_settings(root).size_limit
             self._types = (text, load_types(root, limit, tokens))
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a text; the tables are loaded on first use."""
+    @property
+    def counter(self) -> TiktokenCounter:
+        """What counts tokens; its tables are loaded on first use."""
         if self._counter is None:
             self._counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
-        return self._counter.count_text(text)
+        return self._counter
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return self.counter.count_text(text)
+
+    @property
+    def desk(self) -> Desk:
+        """The sessions, which most commands have nothing to do with."""
+        with self._desk_lock:
+            if self._desk is None:
+                self._desk = session_desk.Desk(self._engine)
+            return self._desk
 
     def note_inputs(self, frame_id: FrameId) -> dict[str, Any] | None:
         """What a note is bound to; frames never change, so neither does this."""

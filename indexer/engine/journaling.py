@@ -60,24 +60,37 @@ def redo(engine: Engine, journal: Journal, applied: int) -> int:
         for number, record in group:
             apply_record(engine, record, batch)
             batch.journal_number = number
-        engine.shelf.keep(batch)
+        _keep(engine, batch)
         count += len(group)
     return count
+
+
+def catch_up_with_journal(engine: Engine) -> None:
+    """Redo what an earlier write brought into the journal and not into the database."""
+    applied = engine.frames.journal_number()
+    if applied < engine.journal.last:
+        redo(engine, engine.journal, applied)
 
 
 def journal_and_apply(engine: Engine, records: Sequence[JsonObject]) -> None:
     """Make records durable, then store what they say; every refusal comes before this."""
     if not records:
         return
-    applied = engine.frames.journal_number()
-    if applied < engine.journal.last:
-        # An earlier write reached the journal and not the database.
-        redo(engine, engine.journal, applied)
+    catch_up_with_journal(engine)
     batch = FrameBatch()
     for record in records:
         apply_record(engine, record, batch)
     batch.journal_number = engine.journal.append(records)
-    engine.shelf.keep(batch)
+    _keep(engine, batch)
+
+
+def _keep(engine: Engine, batch: FrameBatch) -> None:
+    """Store a batch; sessions change in memory only now that the journal has their records."""
+    if not batch.session_records:
+        engine.shelf.keep(batch)
+        return
+    with engine.framing.desk.applying(batch):
+        engine.shelf.keep(batch)
 
 
 def apply_record(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
@@ -119,10 +132,15 @@ def _apply_memo(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     batch.bodies[content] = record["body"]
 
 
+def _apply_session(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    batch.session_records.append(record)
+
+
 _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
     "format": _apply_format,
     "agent": _apply_agent,
     "frame": apply_frame,
     "invalidate": _apply_invalidation,
     "memo": _apply_memo,
+    "session": _apply_session,
 }

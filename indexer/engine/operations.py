@@ -7,7 +7,7 @@ from indexer.engine.compaction import compact
 from indexer.engine.explain import explain
 from indexer.engine.framing import Framing
 from indexer.engine.history import diff_document, log_document
-from indexer.engine.journaling import journal_and_apply
+from indexer.engine.journaling import catch_up_with_journal, journal_and_apply
 from indexer.engine.maintenance import invalidate, regenerate, synthesize
 from indexer.engine.notes import carry, put_frame
 from indexer.engine.reading import get_head, get_node, list_frames
@@ -21,6 +21,7 @@ __all__ = [
     "Framing",
     "add_agent",
     "carry",
+    "catch_up_with_journal",
     "compact",
     "diff_document",
     "explain",

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
-from indexer.engine.transfer import agent_records, check_note, note_records
+from indexer.engine.late import LateModule
+from indexer.engine.transfer import SESSION, agent_records, check_note, note_records
 from indexer.errors import MerkleError
 from indexer.store.database import Database
 from indexer.store.frames import FrameStore
 from indexer.store.layout import Layout
+from indexer.store.sessions import SessionStore
+
+if TYPE_CHECKING:
+    from indexer.engine import session_packs
+else:
+    session_packs = LateModule("indexer.engine.session_packs")
 
 
 def missing_records(
@@ -44,6 +51,29 @@ def missing_records(
     finally:
         database.close()
     return found
+
+
+def settled_sessions(
+    layout: Layout, kept: Sequence[JsonObject]
+) -> tuple[list[JsonObject], list[JsonObject], list[str]]:
+    """Kept records, those to add behind them, and what is gone, so that every session is whole."""
+    stored: dict[str, list[JsonObject]] = {}
+    if layout.database.exists():
+        try:
+            database = Database(layout.database)
+        except MerkleError:
+            database = None
+        if database is not None:
+            try:
+                store = SessionStore(database)
+                stored = session_packs.stored_logs(store) if store.names() else {}
+            except (MerkleError, ValueError):
+                stored = {}
+            finally:
+                database.close()
+    if not stored and not any(record["kind"] == SESSION for record in kept):
+        return list(kept), [], []
+    return session_packs.settle_sessions(kept, stored)
 
 
 def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:

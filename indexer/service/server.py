@@ -209,14 +209,19 @@ class Api:
         def run(arguments: _Arguments) -> Any:
             operation.arguments(arguments.values)
             return self.perform(
-                lambda engine: operation.run(engine, arguments.values), writes=operation.writes
+                lambda engine: operation.run(engine, arguments.values),
+                writes=operation.writes,
+                disk=operation.disk,
             )
 
         return run
 
-    def perform(self, work: Callable[[Engine], T], *, writes: bool = False) -> T:
-        """Something done with the engine after everything written before it has been seen."""
-        proved = self.keeper.catch_up()
+    def perform(self, work: Callable[[Engine], T], *, writes: bool = False, disk: bool = True) -> T:
+        """Something done with the engine, after everything written before it has been seen.
+
+        What has nothing to do with files (`disk` is False) waits for no event.
+        """
+        proved = self.keeper.catch_up() if disk else True
 
         def on_keeper() -> T:
             # Where events cannot be relied on, the engine looks at the disk itself.

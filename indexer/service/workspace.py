@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -24,6 +24,7 @@ from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
 from indexer.service.frame_commands import FrameCommands
 from indexer.service.operations import OPERATIONS
+from indexer.service.session_commands import SessionCommands
 from indexer.store.layout import FOLDER, initialise, is_initialised
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands):
+class Workspace(FrameCommands, SessionCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -183,12 +184,21 @@ class Workspace(FrameCommands):
     def operate(
         self, name: str, progress: Callable[[int], None] | None = None, **arguments: Any
     ) -> JsonObject:
-        """Run an operation on frames by its name."""
-        operation = OPERATIONS[name]
+        """Run an operation by its name."""
+        return self.operate_with(name, arguments, progress)
+
+    def operate_with(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """The same with the arguments as a mapping, so that one of them may be called name."""
+        known = OPERATIONS[operation]
         given = {key: value for key, value in arguments.items() if value is not None}
         return self._run(
-            lambda engine: operation.run(engine, given, progress),
-            lambda client: client.post(f"/v1/{name}", given),
+            lambda engine: known.run(engine, given, progress),
+            lambda client: client.post(f"/v1/{operation}", given),
         )
 
     # -- by whichever way is open

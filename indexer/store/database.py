@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,6 +100,19 @@ class Database:
         """All rows of a query, on a cursor of its own."""
         with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
             return cursor.execute(statement, list(parameters)).fetchall()
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Callable[[str, Sequence[object]], list[Row]]]:
+        """Several queries that see one and the same moment."""
+        with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+            cursor.begin()
+            try:
+                yield lambda statement, parameters: cursor.execute(
+                    statement, list(parameters)
+                ).fetchall()
+            finally:
+                with contextlib.suppress(duckdb.Error):
+                    cursor.rollback()
 
     def checkpoint(self) -> None:
         """Fold the WAL into the file."""

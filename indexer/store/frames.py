@@ -19,6 +19,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
+from indexer.store.sessions import SessionRows
 
 
 class Agent(NamedTuple):
@@ -39,11 +40,14 @@ class FrameBatch:
     memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
     inputs: dict[bytes, InputList] = field(default_factory=dict)
     agents: list[Agent] = field(default_factory=list)
+    session_records: list[Mapping[str, Any]] = field(default_factory=list)
+    """Journalled records of sessions that this batch applies, as the journal has them."""
+    sessions: SessionRows | None = None
     journal_number: int | None = None
     """The journal record that this batch applies."""
 
     def __bool__(self) -> bool:
-        return bool(self.frames or self.heads or self.memo or self.agents)
+        return bool(self.frames or self.heads or self.memo or self.agents or self.sessions)
 
 
 class InputList(NamedTuple):
@@ -289,6 +293,8 @@ class FrameStore:
                 "agent_log",
                 [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
             )
+            if batch.sessions is not None:
+                batch.sessions.write(connection)
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
 

@@ -40,6 +40,25 @@ LINES = {
     "sql": ["sql", "SELECT 1"], "config": ["config"], "doctor": ["doctor"],
     "export": ["export", "my.pack"], "import": ["import", "my.pack"],
     "compact": ["compact"], "repair": ["repair"], "completion": ["completion", "bash"],
+    "session new": ["session", "new", "other"],
+    "session append": ["session", "append", "talk", "--type", "output", "--text", "said"],
+    "session edit": ["session", "edit", "talk", "one", "--text", "said better"],
+    "session annotate": ["session", "annotate", "talk", "one", "pinned"],
+    "session commit": ["session", "commit", "talk"],
+    "session move": ["session", "move", "talk", "one", "ah", "--offset", "1"],
+    "session remove": ["session", "remove", "talk", "one"],
+    "session group": ["session", "group", "talk", "--offset", "1"],
+    "session attempt": [
+        "session", "attempt", "talk", "a1", "--status", "running", "--provider", "p", "--model",
+        "m",
+    ],
+    "session select": ["session", "select", "talk", "@w .cb"],
+    "session diff": ["session", "diff", "talk", "@t0", "@w"],
+    "session render": ["session", "render", "talk"],
+    "session compile": ["session", "compile", "talk"],
+    "session export": ["session", "export", "talk"],
+    "session import": ["session", "import", "chat.json", "--name", "chat"],
+    "session list": ["session", "list"], "session show": ["session", "show", "talk"],
 }  # fmt: skip
 
 
@@ -55,5 +74,10 @@ def test_the_json_keys_are_true(
     monkeypatch.chdir(peopled.parent)
     if name == "import":
         assert merkle("-C", peopled, *LINES["export"]).code == 0
+    if name.startswith("session "):
+        said = ["--type", "dialogue", "--text", "hello", "--id", "one"]
+        assert merkle("-C", peopled, "session", "new", "talk").code == 0
+        assert merkle("-C", peopled, "session", "append", "talk", *said).code == 0
+        Path("chat.json").write_text('[{"role": "user", "content": "hello"}]')
     ran = merkle("-C", peopled, "--json", *LINES[name], stdin="text")
     assert tuple(ran.json) == JSON_KEYS[name]
