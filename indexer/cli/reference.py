@@ -58,7 +58,8 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
 _BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
-    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end.",
+    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
+    " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address.",
     "get-node": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `tokens`,"
     " `content`, `created_at`, `node_id`, `action`, `meta`." + _BATCH,
     "list-frames": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `head`,"

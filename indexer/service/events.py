@@ -77,6 +77,13 @@ class Broadcast:
             ]
             self._loop.call_soon_threadsafe(self._deliver, told)
 
+    def publish_session(self, name: str) -> None:
+        """Called on any thread after a session was written to."""
+        if self._queues:
+            told = [{"event": "session", "name": name}]
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._deliver, told)
+
     def _deliver(self, events: list[dict[str, Any]]) -> None:
         for queue in self._queues:
             for event in events:

@@ -208,11 +208,14 @@ class Api:
 
         def run(arguments: _Arguments) -> Any:
             operation.arguments(arguments.values)
-            return self.perform(
+            document = self.perform(
                 lambda engine: operation.run(engine, arguments.values),
                 writes=operation.writes,
                 disk=operation.disk,
             )
+            if operation.writes and operation.method.startswith("session_"):
+                self.broadcast.publish_session(str(arguments.get("name") or ""))
+            return document
 
         return run
 

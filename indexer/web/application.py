@@ -18,11 +18,13 @@ from starlette.types import ASGIApp
 
 from indexer.engine.history import UnknownRootError
 from indexer.engine.resolve import UnknownNodeError
+from indexer.engine.session_desk import SessionUnknownError
 from indexer.errors import MerkleError, UsageError
 from indexer.service.server import Api, status_of
 from indexer.web import live, text
 from indexer.web.guard import Address, Guard
 from indexer.web.pages import Pages, Query
+from indexer.web.session_pages import SessionPages
 
 _HERE: Final = Path(__file__).parent
 
@@ -57,11 +59,10 @@ class _Site:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._pages = Pages(api)
         self._templates = _templates(api.engine.root)
 
     def application(self) -> Starlette:
-        pages = self._pages
+        pages, sessions = Pages(self._api), SessionPages(self._api)
         return Starlette(
             routes=[
                 self._route("/", "overview.html", pages.overview),
@@ -69,6 +70,8 @@ class _Site:
                 self._route("/search", "search.html", pages.search),
                 self._route("/roots", "roots.html", pages.roots),
                 self._route("/diff", "diff.html", pages.diff),
+                self._route("/sessions", "sessions.html", sessions.sessions),
+                self._route("/session", "session.html", sessions.session),
                 Route("/events", self._events),
                 Mount("/static", StaticFiles(directory=_HERE / "static")),
             ],
@@ -79,7 +82,7 @@ class _Site:
         def fill(query: Query) -> tuple[int, str]:
             try:
                 return 200, self._render(template, page(query))
-            except (UnknownNodeError, UnknownRootError) as error:
+            except (UnknownNodeError, UnknownRootError, SessionUnknownError) as error:
                 return 404, self._error(error)
             except MerkleError as error:
                 return status_of(error), self._error(error)

@@ -28,6 +28,7 @@ def message(events: list[dict[str, Any]]) -> dict[str, Any]:
         "frames": len(frames),
         "paths": nodes[:NAMED] + frames[:NAMED],
         "root": roots[-1] if roots else None,
+        "sessions": [e["name"] for e in events if e["event"] == "session"][:NAMED],
         "missed": any(e["event"] == "missed" for e in events),
     }
 

@@ -17,6 +17,7 @@ from indexer.engine.engine import Engine
 from indexer.engine.freshness import judge
 from indexer.engine.resolve import UnknownNodeError
 from indexer.errors import UsageError
+from indexer.service.operations import OPERATIONS
 from indexer.service.server import Api
 from indexer.web.drawing import MEANINGS, bar, maps
 
@@ -27,6 +28,8 @@ NOT_FRESH: Final = 12
 HISTORY: Final = 40
 DIFF_LISTED: Final = 500
 HITS: Final = 60
+FRAMES: Final = 20
+"""Frames that a search shows."""
 NAMED_CHANGES: Final = 4
 _LARGE_BATCH: Final = 2000
 """Batches with more changes are counted, not listed, on the overview."""
@@ -129,7 +132,7 @@ class Pages:
         return self._api.perform(read)
 
     def search(self, query: Query) -> dict[str, Any]:
-        """Paths that hold every word."""
+        """Paths that hold every word, and the frames that have most to do with them."""
         asked = query.text("q").strip()[:200]
         words = asked.casefold().split()
 
@@ -144,7 +147,8 @@ class Pages:
                         hits.append((*rank, entry.kind.label, entry.size))
             hits.sort()
             found = [{"path": hit[2], "kind": hit[3], "size": hit[4]} for hit in hits[:HITS]]
-            return {"asked": asked, "found": found, "count": len(hits)}
+            frames = _relevant(engine, asked) if words else []
+            return {"asked": asked, "found": found, "count": len(hits), "frames": frames}
 
         return self._api.perform(read)
 
@@ -221,6 +225,15 @@ def memory() -> int:
     except OSError:
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024
+
+
+def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
+    """The frames that composition ranks first for a query."""
+    compose = OPERATIONS.get("compose")
+    if compose is None:
+        return []
+    found = compose.run(engine, {"query": asked, "max_frames": FRAMES})
+    return list(found["items"])
 
 
 def _node_or_gone(engine: Engine, given: str) -> JsonObject:

@@ -231,6 +231,27 @@ def test_hostile_names_and_bodies_do_nothing(
     assert site.stop() == 0
 
 
+def test_a_session_is_followed_and_selected_from(site: Any, see: Callable[..., Seen]) -> None:
+    with site.workspace() as workspace:
+        workspace.session_new("watched")
+        workspace.session_append("watched", type="dialogue", role="user", text="a question")
+        workspace.session_commit("watched")
+        seen = see(site)
+        page = seen.goto("/sessions")
+        page.click("text=watched")
+        page.wait_for_selector('#tree :text("a question")')
+        seen.is_live()
+        page.fill('input[name="select"]', ".cb[role='assistant']")
+        workspace.session_append("watched", type="dialogue", role="assistant", text=HOSTILE_BODY)
+        page.wait_for_selector('#tree :text("window.marker")')
+        # What is being typed stays when the page is brought up to date.
+        assert page.input_value('input[name="select"]') == ".cb[role='assistant']"
+        page.keyboard.press("Enter")
+        page.wait_for_selector('#tree h2:text("1 node found")')
+        assert page.locator('#tree :text("a question")').count() == 0
+        assert page.evaluate("window.marker") is None
+
+
 def test_strangers_are_refused(site: Any, browser: Browser) -> None:
     context = browser.new_context()
     page = context.new_page()
@@ -343,7 +364,7 @@ def test_it_fits_and_can_be_read(
     if width == 400 and scheme == "light":
         targets += [
             "/?at=ingest/saltgauge", "/node?path=", "/roots", "/diff?old=@-0&new=@-0",
-            "/search?q=md", "/node?path=nowhere",
+            "/search?q=md", "/node?path=nowhere", "/sessions",
         ]  # fmt: skip
     for target in targets:
         page.goto(seen.base + target)

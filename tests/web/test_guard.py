@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 PAGES = (
-    "/", "/node?path=README.md", "/search?q=md", "/roots", "/diff", "/events", "/nothing",
+    "/", "/node?path=README.md", "/search?q=md", "/roots", "/diff", "/sessions", "/session?name=x",
+    "/events", "/nothing",
 )  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def test_the_operations_of_the_socket_are_not_here(site: Any) -> None:
         assert site.get(target).status == 404
 
 
-@pytest.mark.parametrize("target", [*PAGES[:5], "/nothing", "/static/page.css", "/static/x"])
+@pytest.mark.parametrize("target", [*PAGES[:7], "/nothing", "/static/page.css", "/static/x"])
 def test_every_answer_has_the_strict_policy(site: Any, target: str) -> None:
     for answer in (site.get(target), site.ask(target), site.ask(target, Host="evil.example")):
         policy = answer.headers["content-security-policy"].split("; ")

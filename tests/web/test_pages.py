@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
+from indexer.service.operations import OPERATIONS
+
 HOSTILE_NAMES = (
     "<script>alert(1)<script>.md",
     "\"onmouseover=alert(1) x='.py",
@@ -147,6 +149,14 @@ def test_search_finds_words_of_paths(site: Any) -> None:
     assert "surge.py" not in body
     assert "No path holds all of these words" in site.get("/search?q=zzz").body
     assert "&lt;img src=x&gt;" in site.get("/search?q=%3Cimg+src%3Dx%3E").body
+
+
+@pytest.mark.skipif("compose" not in OPERATIONS, reason="nothing here ranks frames by a query")
+def test_search_finds_frames_by_what_they_say(site: Any) -> None:
+    body = site.get("/search?q=inverse+barometer").body
+    frames = body.partition('id="frames"')[2]
+    assert 'href="/node?path=ingest/saltgauge/surge.py"' in frames
+    assert "fresh" in frames
 
 
 def test_hostile_names_are_text_everywhere(base: Path, sites: Callable[..., Any]) -> None:
