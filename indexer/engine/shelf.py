@@ -54,7 +54,7 @@ class Shelf:
         self._next_seq: int | None = None
         self.version = 0
         """Moves with every change of a head."""
-        self._moved: deque[frozenset[str]] = deque(maxlen=_REMEMBERED)
+        self._steps: deque[frozenset[str]] = deque(maxlen=_REMEMBERED)
         """The paths whose heads moved, one set per version, newest last."""
 
     @property
@@ -180,7 +180,7 @@ class Shelf:
         if self._memo is not None:
             self._memo.update(batch.memo)
         if batch.heads:
-            self._moved.append(frozenset(path for path, _, _ in batch.heads))
+            self._steps.append(frozenset(path for path, _, _ in batch.heads))
             self.version += 1
 
     def unproved(
@@ -219,15 +219,15 @@ class Shelf:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._next_seq = None
-            self._moved.clear()
+            self._steps.clear()
             self.version += 1
 
     def moved_since(self, version: int) -> set[str] | None:
         """The paths whose heads moved after a version; None when that is too long ago."""
         with self._lock:
             steps = self.version - version
-            if steps > len(self._moved):
+            if steps > len(self._steps):
                 return None
             return {
-                path for moved in list(self._moved)[len(self._moved) - steps :] for path in moved
+                path for moved in list(self._steps)[len(self._steps) - steps :] for path in moved
             }

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from indexer.service.operations import OPERATIONS
+from tests.web.conftest import wait_until
 
 HOSTILE_NAMES = (
     "<script>alert(1)<script>.md",
@@ -207,3 +208,24 @@ def test_the_stream_tells_a_batch_in_one_message(site: Any) -> None:
         assert len([one for one in told if one["nodes"]]) < 50
     finally:
         connection.close()
+
+
+def test_a_workspace_that_went_away_is_not_shown_as_if_it_were_there(
+    base: Path, sites: Callable[..., Any]
+) -> None:
+    root = base / "away"
+    root.mkdir()
+    (root / "file.txt").write_text("x\n")
+    served = sites(root).enter()
+    served.settles()
+    assert served.get("/").status == 200
+    root.rename(base / "elsewhere")
+    try:
+        answer = served.get("/")
+        assert answer.status == 409
+        assert "That did not work" in answer.body
+        assert "file.txt" not in answer.body
+    finally:
+        (base / "elsewhere").rename(root)
+    wait_until(lambda: served.get("/").status == 200, "it is back")
+    assert served.stop() == 0

@@ -80,8 +80,15 @@
         return;
       }
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (!answer.ok) {
+        // What is on the page is the last that was known; say so rather than show it as true.
+        const notice = fresh.querySelector(".notice");
+        show("lost", `not now: ${notice ? notice.textContent : answer.status}`);
+        return;
+      }
       exchange(fresh);
       flash(paths);
+      if (source) show("on", "live");
     } catch {
       // The service is away; the stream tells when it is back.
     } finally {
