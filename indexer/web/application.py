@@ -127,7 +127,7 @@ def _templates(root: Path) -> Environment:
     made.globals["workspace"] = text.visible(root.name or str(root))
     made.globals["workspace_path"] = text.visible(str(root))
     for function in (
-        text.visible, text.path_text, text.block, text.markdown, text.query, text.number,
+        text.visible, text.commands, text.path_text, text.block, text.markdown, text.query, text.number,
         text.size, text.plural,
     ):  # fmt: skip
         made.filters[function.__name__] = function

@@ -32,6 +32,14 @@ def visible(text: object) -> Markup:
     )
 
 
+def commands(text: str) -> Markup:
+    """A hint of ours, with the commands that it puts between backticks set apart."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(visible(part)) if number % 2 else visible(part)
+        for number, part in enumerate(text.split("`"))
+    )
+
+
 def path_text(path: str) -> Markup:
     """A path that keeps its reading order to itself and can break after a slash."""
     if not path:

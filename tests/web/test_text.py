@@ -24,8 +24,9 @@ def test_what_cannot_be_seen_is_spelled_out() -> None:
 
 @given(st.text())
 def test_no_text_escapes(anything: str) -> None:
-    for shown in (text.visible(anything), text.path_text(anything), text.block(anything)):
-        bare = re.sub(r"</?(?:span|bdi|pre|wbr)(?: class=\"[a-z ]+\")?>", "", str(shown))
+    makers = (text.visible, text.commands, text.path_text, text.block)
+    for shown in [make(anything) for make in makers]:
+        bare = re.sub(r"</?(?:span|bdi|pre|wbr|code)(?: class=\"[a-z ]+\")?>", "", str(shown))
         assert "<" not in bare
         assert all(on_screen(char) == char or char == "\n" for char in bare)
 
