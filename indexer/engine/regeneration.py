@@ -107,7 +107,10 @@ class Regeneration:
 
     def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
         head_of = self.engine.shelf.heads_of(self.type.name)
-        steps = stale_steps(self.tree, self.type.rules, head_of, within, recursive=recursive)
+        settled = self.engine.shelf.settled(self.type.rules)
+        steps = stale_steps(
+            self.tree, self.type.rules, head_of, within, recursive=recursive, settled=settled
+        )
         return (step for step in steps if (step.path, step.entry.content_id) not in self._stuck)
 
     def _note_stuck(self, chunk: Iterable[Step]) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
+from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
 from indexer.store.frames import FrameBatch, FrameStore
 
@@ -52,8 +53,11 @@ class Shelf:
         self._frames: set[FrameId] | None = None
         self._inputs: set[bytes] | None = None
         self._next_seq: int | None = None
+        self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
         self.version = 0
         """Moves with every change of a head."""
+        self._stepping = threading.Lock()
+        """Held for moments only, unlike the other, which is held while a batch is stored."""
         self._steps: deque[frozenset[str]] = deque(maxlen=_REMEMBERED)
         """The paths whose heads moved, one set per version, newest last."""
 
@@ -92,6 +96,10 @@ class Shelf:
             if head is not None:
                 found[slot] = head
         return found
+
+    def settled(self, rules: Rules) -> dict[str, ContentId]:
+        """Where nothing was stale, of a type that keeps no frames of folders."""
+        return self._settled.setdefault((rules.type, rules.folder_config), {})
 
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""
@@ -177,11 +185,19 @@ class Shelf:
         if self._slots is not None:
             for (path, frame_type, agent), head in batch.heads.items():
                 self._slots.setdefault((frame_type, agent), {})[path] = head
+        self._unsettle(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
         if batch.heads:
-            self._steps.append(frozenset(path for path, _, _ in batch.heads))
-            self.version += 1
+            self._step(frozenset(path for path, _, _ in batch.heads))
+
+    def _unsettle(self, heads: Mapping[HeadKey, Head]) -> None:
+        for (path, frame_type, _), head in heads.items():
+            if head.verified is None:
+                for (kind, _), folders in self._settled.items():
+                    if kind == frame_type:
+                        for above in paths.ancestors(path):
+                            folders.pop(above, None)
 
     def unproved(
         self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
@@ -219,12 +235,21 @@ class Shelf:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._next_seq = None
-            self._steps.clear()
+            self._settled.clear()
+            self._step(None)
+
+    def _step(self, moved: frozenset[str] | None) -> None:
+        """The next version, and which paths it moved; None when that is anybody's guess."""
+        with self._stepping:
+            if moved is None:
+                self._steps.clear()
+            else:
+                self._steps.append(moved)
             self.version += 1
 
     def moved_since(self, version: int) -> set[str] | None:
         """The paths whose heads moved after a version; None when that is too long ago."""
-        with self._lock:
+        with self._stepping:
             steps = self.version - version
             if steps > len(self._steps):
                 return None

@@ -138,18 +138,18 @@ def make_sample(root: Path) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def base() -> Iterator[Path]:
-    """A folder in memory for a module's workspaces."""
+    """A folder in memory for the workspaces."""
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="mkw", dir=shared))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runtime(base: Path) -> Iterator[Path]:
-    """The runtime folder of a module's services, here and in the processes."""
+    """The runtime folder of the services, here and in the processes."""
     folder = Path(tempfile.mkdtemp(prefix="mk", dir="/tmp"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
@@ -159,7 +159,7 @@ def runtime(base: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def runtime_dir(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """In place of a runtime folder per test: the module's services are asked by several."""
+    """In place of a runtime folder per test: the services are asked by several."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     return runtime
 
@@ -169,9 +169,9 @@ def same_runtime(runtime_dir: Path) -> None:
     """Every test here uses it."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sites(base: Path, runtime: Path) -> Iterator[Callable[..., Site]]:
-    """Serve workspaces; whatever still runs at the end of the module is ended."""
+    """Serve workspaces; whatever still runs at the end is ended."""
     started: list[Site] = []
 
     def serve(root: Path, *options: str) -> Site:
@@ -183,7 +183,7 @@ def sites(base: Path, runtime: Path) -> Iterator[Callable[..., Site]]:
         site.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(base: Path, sites: Callable[..., Site]) -> Site:
     """The sample workspace, served, with a note by an agent and every frame made."""
     served = sites(make_sample(base / "sample")).enter()

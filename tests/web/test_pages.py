@@ -161,7 +161,7 @@ def test_search_finds_frames_by_what_they_say(site: Any) -> None:
 
 
 def test_hostile_names_are_text_everywhere(base: Path, sites: Callable[..., Any]) -> None:
-    root = base / "host<b>ile"
+    root = base / "host<b>ile names"
     (root / "<i>folder").mkdir(parents=True)
     for name in HOSTILE_NAMES:
         (root / name).write_text("x\n")
