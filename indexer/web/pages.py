@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from itertools import zip_longest
 from typing import Any, Final
 
 from indexer import __version__
@@ -63,6 +64,7 @@ class Pages:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._chart = Chart(api.engine)
+        self._between: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     # -- pages
 
@@ -97,7 +99,7 @@ class Pages:
                 "totals": totals,
                 "root": tree.root_id.hex(),
                 "not_fresh": _not_fresh(engine, tree, stale),
-                "recent": _recent(engine, RECENT),
+                "recent": self._recent(engine),
                 "health": self._health(),
             }
 
@@ -186,6 +188,41 @@ class Pages:
 
     # -- parts
 
+    def _recent(self, engine: Engine) -> list[JsonObject]:
+        """The newest roots, each with the one before it and the first paths that changed."""
+        roots = engine.log(RECENT + 1)["roots"]
+        rows: list[JsonObject] = []
+        for root, before in zip_longest(roots[:RECENT], roots[1:]):
+            named: list[tuple[str, str]] = []
+            changed = root["added"] + root["modified"] + root["removed"]
+            if before is not None and changed <= _LARGE_BATCH:
+                named = self._changes(engine, before["root"], root["root"])
+            rows.append(
+                {
+                    **root,
+                    "before": before["root"] if before else None,
+                    "named": named[:NAMED_CHANGES],
+                    "unnamed": max(len(named) - NAMED_CHANGES, 0),
+                }
+            )
+        return rows
+
+    def _changes(self, engine: Engine, old: str, new: str) -> list[tuple[str, str]]:
+        """What lies between two roots; recorded roots never change, so neither does this."""
+        known = self._between.get((old, new))
+        if known is None:
+            found = engine.diff(old, new)
+            listed = (
+                ("modified", found["modified"]),
+                ("added", found["added"]),
+                ("removed", found["removed"]),
+            )
+            known = [(word, path) for word, part in listed for path in part]
+            if len(self._between) >= 8 * RECENT:
+                self._between.clear()
+            self._between[old, new] = known
+        return known
+
     def _health(self) -> dict[str, Any]:
         health = self._api.keeper.health()
         return {
@@ -262,34 +299,4 @@ def _not_fresh(engine: Engine, tree: Tree, stale: list[str]) -> list[JsonObject]
                 rows.append(
                     {"path": path, "type": frame_type, "agent": agent, "because": judged.because}
                 )
-    return rows
-
-
-def _recent(engine: Engine, count: int) -> list[JsonObject]:
-    """The newest roots, each with the one before it and the first paths that changed."""
-    roots = engine.log(count + 1)["roots"]
-    rows: list[JsonObject] = []
-    for number, root in enumerate(roots[:count]):
-        before = roots[number + 1] if number + 1 < len(roots) else None
-        changed = root["added"] + root["modified"] + root["removed"]
-        named: list[tuple[str, str]] = []
-        if before is not None and changed <= _LARGE_BATCH:
-            found = engine.diff(before["root"], root["root"])
-            named = [
-                (word, path)
-                for word, listed in (
-                    ("modified", found["modified"]),
-                    ("added", found["added"]),
-                    ("removed", found["removed"]),
-                )
-                for path in listed
-            ]
-        rows.append(
-            {
-                **root,
-                "before": before["root"] if before else None,
-                "named": named[:NAMED_CHANGES],
-                "unnamed": max(len(named) - NAMED_CHANGES, 0),
-            }
-        )
     return rows

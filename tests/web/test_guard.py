@@ -148,6 +148,13 @@ def merkle(site: Any, *arguments: str | Path) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
+def test_status_in_words_shows_it_too(site: Any) -> None:
+    shown = merkle(site, "-C", site.root, "status").stdout
+    assert site.url in shown
+    site.root.parent.joinpath("bare").mkdir()
+    assert "web page" not in merkle(site, "-C", site.root.parent / "bare", "status").stdout
+
+
 def test_a_port_that_is_taken_is_named(site: Any, tmp_path: Path) -> None:
     ran = merkle(site, "-C", tmp_path, "--json", "watch", "--web", str(site.port))
     assert ran.returncode == 3
