@@ -177,6 +177,25 @@ def test_a_stale_frame_turns_colour(site: Any, see: Callable[..., Seen]) -> None
     assert page.evaluate("window.marker") == "same page"
 
 
+def test_a_page_whose_subject_is_gone_says_so(site: Any, see: Callable[..., Seen]) -> None:
+    folder = site.root / "short-lived"
+    folder.mkdir()
+    (folder / "file.md").write_text("# Here\n")
+    with site.workspace() as workspace:
+        workspace.status()
+    seen = see(site)
+    page = seen.goto("/?at=short-lived")
+    shutil.rmtree(folder)
+    page.wait_for_selector('#live[data-state="lost"]:has-text("short-lived is no folder")')
+    # The answer that said so is the one thing the browser remarks on.
+    assert all("400" in trouble for trouble in seen.troubles)
+    seen.troubles.clear()
+    folder.mkdir()
+    (folder / "again.md").write_text("# Again\n")
+    page.wait_for_selector(tile("short-lived/again.md"))
+    seen.is_live()
+
+
 def test_hostile_names_and_bodies_do_nothing(
     base: Path, sites: Callable[..., Any], see: Callable[..., Seen]
 ) -> None:
