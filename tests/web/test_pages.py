@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from indexer.service.operations import OPERATIONS
 from tests.web.conftest import wait_until
@@ -85,6 +87,33 @@ def test_bad_requests_get_a_page_that_says_so(site: Any, target: str, status: in
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert "Traceback" not in answer.body
     assert "unexpected" not in answer.body
+
+
+@settings(max_examples=12)
+@given(
+    value=st.text(max_size=40) | st.sampled_from(["@w", "@t0", "@-1", "docs", "%", "\x00", "a/b"])
+)
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/?at={}", "/?page={}", "/?size={}", "/node?path={}", "/node?id={}",
+        "/node?path=docs&type={}", "/search?q={}", "/diff?old={}", "/roots?page={}", "/session?name={}",
+        "/sessions?page={}", "/session?name=known&at={}", "/session?name=known&select={}", "/{}",
+    ],
+)  # fmt: skip
+def test_no_question_makes_a_page_fail(site: Any, known: None, target: str, value: str) -> None:
+    answer = site.get(target.format(quote(value, safe="", errors="surrogatepass")))
+    assert answer.status in (200, 400, 404, 405)
+    assert "unexpected" not in answer.body
+
+
+@pytest.fixture(scope="module")
+def known(site: Any) -> None:
+    """A session to ask for."""
+    with site.workspace() as workspace:
+        workspace.session_new("known")
+        workspace.session_append("known", type="dialogue", role="user", text="hello")
+        workspace.session_commit("known")
 
 
 def test_a_node_has_its_record_frames_history_and_chain(site: Any) -> None:
