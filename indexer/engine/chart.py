@@ -6,6 +6,7 @@ Built once, on first use; after that a change costs its path to the root.
 from __future__ import annotations
 
 import heapq
+import itertools
 import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -119,14 +120,13 @@ class Chart:
             chosen = heapq.nsmallest(count, found, key=lambda one: (-one[0], one[1]))
             return [self._known(paths.join(path, name), name, entry) for _, name, entry in chosen]
 
-    def in_state(self, state: str, limit: int) -> list[str]:
-        """The first paths in a state, going only where there are some."""
+    def in_state(self, state: str, limit: int, below: str = paths.ROOT) -> list[str]:
+        """The first paths at or below a node in a state, going only where there are some."""
         with self._lock:
-            number = STATES.index(state)
-            return [path for path, _ in zip(self._walk(number), range(limit), strict=False)]
+            return list(itertools.islice(self._walk(STATES.index(state), below), limit))
 
-    def _walk(self, number: int) -> Iterator[str]:
-        stack = [paths.ROOT]
+    def _walk(self, number: int, top: str) -> Iterator[str]:
+        stack = [top]
         while stack and self._tree is not None:
             path = stack.pop()
             if self._own.get(path, 0) % _SHIFT == number:

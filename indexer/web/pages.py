@@ -84,7 +84,7 @@ class Pages:
                     raise UsageError(f"{paths.on_screen(at)} is no folder of this tree", hint=hint)
                 rows = chart.heaviest(at, (page + 1) * LISTED, by_files=by_files)
                 drawn = maps(chart, here, by_files=by_files)
-                stale = chart.in_state("stale", NOT_FRESH)
+                stale = chart.in_state("stale", NOT_FRESH, below=at)
             totals = tree.root.totals
             return {
                 "at": at,

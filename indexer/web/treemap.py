@@ -76,7 +76,9 @@ def _fill(folder: Known, box: Box, children: Children, weight: Weight) -> list[T
     found = list(children(folder.path, MOST_CHILDREN + 1))
     # What weighs nothing still exists: it is worth one.
     weights = [max(weight(child), 1.0) for child in found]
-    unlisted = max(weight(folder) - sum(weights), folder.entries - len(found), 0.0)
+    unlisted = 0.0
+    if folder.entries > len(found):
+        unlisted = max(weight(folder) - sum(weights), float(folder.entries - len(found)))
     shown = min(len(found), MOST_CHILDREN)
     while shown and _area_of_last(weights, shown, unlisted, box) < LEAST_AREA:
         shown -= 1
@@ -86,7 +88,9 @@ def _fill(folder: Known, box: Box, children: Children, weight: Weight) -> list[T
     hidden = folder.entries - shown
     kept = weights[:shown]
     if hidden:
-        kept.append(_rest(weights, shown, unlisted))
+        # Large enough to be hit, however little it stands for.
+        least = LEAST_AREA * sum(kept) / max(box.width * box.height, LEAST_AREA)
+        kept.append(max(_rest(weights, shown, unlisted), least))
     boxes = squarify(kept, box)
     tiles = [Tile(place, child) for place, child in zip(boxes, found[:shown], strict=False)]
     if hidden:

@@ -88,6 +88,9 @@ def test_an_edit_makes_its_path_stale_and_nothing_else(
     chart.bring_up_to(engine.tree)
     assert sorted(judged) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
     assert chart.in_state("stale", 10) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert chart.in_state("stale", 2) == ["", "pkg1"]
+    assert chart.in_state("stale", 10, below="pkg1/mod0") == ["pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert chart.in_state("stale", 10, below="pkg2") == []
     top = chart.known("")
     assert top is not None
     assert (top.state, top.counts["stale"]) == ("stale", 4)

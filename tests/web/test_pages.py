@@ -97,8 +97,9 @@ def test_bad_requests_get_a_page_that_says_so(site: Any, target: str, status: in
     "target",
     [
         "/?at={}", "/?page={}", "/?size={}", "/node?path={}", "/node?id={}",
-        "/node?path=docs&type={}", "/search?q={}", "/diff?old={}", "/roots?page={}", "/session?name={}",
-        "/sessions?page={}", "/session?name=known&at={}", "/session?name=known&select={}", "/{}",
+        "/node?path=docs&type={}", "/search?q={}", "/diff?old={}", "/roots?page={}",
+        "/session?name={}", "/sessions?page={}", "/session?name=known&at={}",
+        "/session?name=known&select={}", "/{}",
     ],
 )  # fmt: skip
 def test_no_question_makes_a_page_fail(site: Any, known: None, target: str, value: str) -> None:

@@ -50,6 +50,16 @@ def test_a_large_folder_shows_its_heaviest_and_counts_the_rest() -> None:
     assert group.width * group.height <= 1180 * 560 / 3 + 1
 
 
+def test_a_group_of_little_stays_little() -> None:
+    files = [node("big", 1000), node("small", 1), node("smaller", 1)]
+    top = node("", 5000, 3)
+    tiles = draw(top, lambda path, most: files[:most], lambda one: one.tokens, 400, 400)
+    assert [tile.more for tile in tiles] == [0, 2]
+    group = tiles[-1].box
+    # No more than it takes to hit it, although the folder's own frame weighs much.
+    assert group.width * group.height == pytest.approx(LEAST_AREA, rel=0.01)
+
+
 @pytest.mark.parametrize("count", [1, 2, MOST_CHILDREN, MOST_CHILDREN + 1])
 def test_every_entry_is_drawn_or_counted(count: int) -> None:
     tiles = drawn(count)
