@@ -37,6 +37,7 @@ STOP_WORDS: Final = frozenset(
 _terms_of: dict[str, tuple[int, ...]] = {}
 
 
+@lru_cache(maxsize=1 << 15)
 def stem(word: str) -> str:
     """A word without the endings of number and tense, so that `parsing` finds `parse`."""
     if len(word) < 4 or not word.isascii():
@@ -69,6 +70,7 @@ def words_of(identifier: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kept))
 
 
+@lru_cache(maxsize=1 << 15)
 def term_of(word: str) -> int:
     """The number that stands for a word; two words share one about once in four billion."""
     return xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass")) & 0xFFFFFFFF

@@ -212,9 +212,7 @@ def _leave_out(
 
 def _load(engine: Engine, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
     """Bodies and freshness of some candidates, each read in one query."""
-    numbers = engine.shelf.bodies.numbers
-    known = [numbers[row.content] for row in chunk if row.content in numbers]
-    texts = engine.frames.texts(known)
+    bodies = engine.shelf.bodies(row.content for row in chunk)
     engine.framing.load_note_inputs(
         row.frame_id for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)
     )
@@ -222,7 +220,7 @@ def _load(engine: Engine, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded
     for row in chunk:
         head = engine.shelf.head(row.path, row.type, row.agent)
         stored = engine.shelf.has_frame(row.frame_id)
-        body = texts.get(numbers.get(row.content, -1)) if stored else None
+        body = bodies.get(row.content) if stored else None
         if head is None or head.frame_id != row.frame_id:
             # It moved while this was put together; what was gathered is shown as what it is now.
             judged = Judged(Freshness.STALE, "a later frame took its place")

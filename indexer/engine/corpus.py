@@ -127,7 +127,7 @@ class Corpus:
         seq = self._shelf.frame_seqs.get(head.frame_id, 0)
         row = Candidate(seq, path, frame_type, agent, head.frame_id, head.content)
         self._rows[head.frame_id] = row
-        bodies = self._shelf.bodies
+        bodies = self._shelf.body_numbers
         number = bodies.numbers.get(head.content)
         if number is not None:
             self._grow(number + 1)
@@ -154,7 +154,7 @@ class Corpus:
         row = self._rows.pop(frame_id, None)
         if row is None:
             return
-        bodies = self._shelf.bodies
+        bodies = self._shelf.body_numbers
         number = bodies.numbers.get(row.content)
         if number is not None:
             left = tuple(one for one in self._holders[number] if one is not row)
@@ -246,7 +246,7 @@ class Corpus:
         return found
 
     def _norms(self) -> list[float]:
-        lengths = self._shelf.bodies.lengths
+        lengths = self._shelf.body_numbers.lengths
         self._grow(len(lengths))
         key = (self._bodies, self._total_length, len(self._live))
         if self._norm is None or self._norm[0] != key:
@@ -262,7 +262,7 @@ class Corpus:
 
     def _number(self, row: Candidate) -> int:
         """The number of a candidate's body; that of nothing where it is not stored."""
-        return self._shelf.bodies.numbers.get(row.content, -1)
+        return self._shelf.body_numbers.numbers.get(row.content, -1)
 
     def _best(self, worth: list[float], pool: int) -> dict[FrameId, Candidate]:
         """The candidates of the best bodies, and of all that tie with the last of them."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
+from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
 from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore
 from indexer.store.postings import index_bodies
@@ -41,6 +42,7 @@ class Shelf:
         self._next_number: int | None = None
         self._moved: list[Moved] | None = None
         """What moved since somebody last asked; None while nobody does."""
+        self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
         self.version = 0
         """Moves with every change of a head."""
 
@@ -80,6 +82,10 @@ class Shelf:
                 found[slot] = head
         return found
 
+    def settled(self, rules: Rules) -> dict[str, ContentId]:
+        """Where nothing was stale, of a type that keeps no frames of folders."""
+        return self._settled.setdefault((rules.type, rules.folder_config), {})
+
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""
         known = self._memo
@@ -89,7 +95,7 @@ class Shelf:
         return known.get(key, (0, None))
 
     @property
-    def bodies(self) -> BodyNumbers:
+    def body_numbers(self) -> BodyNumbers:
         """The numbers and lengths of the bodies that are stored with their content."""
         known = self._bodies
         if known is None:
@@ -99,7 +105,17 @@ class Shelf:
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
-        return content in self.bodies.numbers
+        return content in self.body_numbers.numbers
+
+    def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
+        """The contents of some bodies, without those that are not there."""
+        known = self.body_numbers.numbers
+        stored = {content: known[content] for content in wanted if content in known}
+        found = self.store.bodies_numbered(stored.values())
+        # The hash decides; a number is only where to look first.
+        missed = [content for content in stored if content not in found]
+        found.update(self.store.bodies(missed))
+        return {content: found[content] for content in stored if content in found}
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
@@ -179,6 +195,7 @@ class Shelf:
                     old = None if before is None else before.frame_id
                     moved.append(((path, frame_type, agent), old))
             self._note_moved(moved)
+        self._unsettle(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
         if batch.heads:
@@ -190,6 +207,14 @@ class Shelf:
                 self._moved += moved
                 if len(self._moved) > _MOST_MOVED:
                     self._moved = None
+
+    def _unsettle(self, heads: Mapping[HeadKey, Head]) -> None:
+        for (path, frame_type, _), head in heads.items():
+            if head.verified is None:
+                for (kind, _), folders in self._settled.items():
+                    if kind == frame_type:
+                        for above in paths.ancestors(path):
+                            folders.pop(above, None)
 
     def unproved(
         self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
@@ -227,6 +252,7 @@ class Shelf:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._next_seq = self._next_number = None
+            self._settled.clear()
             self.version += 1
         with self._moving:
             self._moved = None

@@ -189,16 +189,16 @@ class FrameStore:
         )
         return {BodyHash(sha256): content for sha256, content in rows}
 
-    def texts(self, numbers: Iterable[int]) -> dict[int, str]:
+    def bodies_numbered(self, numbers: Iterable[int]) -> dict[BodyHash, str]:
         """The contents of some bodies by their numbers, without going through the others."""
         wanted = ",".join(str(int(number)) for number in set(numbers))
         if not wanted:
             return {}
         # Written out: with a parameter the index would not be used.
         rows = self._database.rows(
-            f"SELECT number, content FROM bodies WHERE number IN ({wanted}) AND content IS NOT NULL"
+            f"SELECT sha256, content FROM bodies WHERE number IN ({wanted}) AND content IS NOT NULL"
         )
-        return dict(rows)
+        return {BodyHash(sha256): content for sha256, content in rows}
 
     def wrong_bodies(self) -> list[BodyHash]:
         """The bodies whose content is not what their hash says."""

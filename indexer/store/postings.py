@@ -7,7 +7,8 @@ terms takes milliseconds, and an index would cost every batch.
 
 from __future__ import annotations
 
-import struct
+import sys
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -54,14 +55,21 @@ def _collect(
 
 
 def _rows(terms: Mapping[int, Found]) -> list[tuple[int, bytes, bytes]]:
-    return [
-        (term, struct.pack(f"<{len(numbers)}I", *numbers), bytes(counts))
-        for term, (numbers, counts) in terms.items()
-    ]
+    return [(term, _encoded(numbers), bytes(counts)) for term, (numbers, counts) in terms.items()]
 
 
-def _decoded(numbers: bytes) -> tuple[int, ...]:
-    return struct.unpack(f"<{len(numbers) // 4}I", numbers)
+def _encoded(numbers: list[int]) -> bytes:
+    made = array("I", numbers)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made.tobytes()
+
+
+def _decoded(numbers: bytes) -> array[int]:
+    made = array("I", numbers)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made
 
 
 def _first(row: tuple[int, bytes, bytes]) -> int:
