@@ -62,6 +62,7 @@ LATE = {
         "indexer.watch.debounce",  # only the service itself
         "indexer.web.application",  # only with its page
     },
+    "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     "engine.config": {"tomllib"},  # most workspaces have no such file
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand

@@ -22,13 +22,14 @@ NAMES = {
 }
 
 WORKSPACE_METHODS = {
-    "agent_add", "agent_list", "compact", "diff", "explain", "export", "get_head", "get_node",
-    "import_", "init", "invalidate", "list_frames", "log", "open", "put_frame", "regenerate",
+    "agent_add", "agent_list", "compact", "compile", "compose", "diff", "explain", "export",
+    "get_head", "get_node", "import_", "init", "invalidate", "list_frames", "log", "open",
+    "put_frame", "regenerate", "replay",
     "scan", "sql", "status", "synthesize", "validate",
     "session_annotate", "session_append", "session_attempt", "session_commit", "session_compile",
     "session_diff", "session_edit", "session_export", "session_group", "session_import",
-    "session_list", "session_move", "session_new", "session_remove", "session_render",
-    "session_select", "session_show",
+    "session_list", "session_move", "session_new", "session_pull", "session_remove",
+    "session_render", "session_select", "session_show",
 }  # fmt: skip
 SESSION_METHODS = {
     "annotate", "append", "apply", "commit", "compile", "cycle", "diff", "document", "edit",

@@ -24,6 +24,10 @@ from indexer.engine.documents import (
 )
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
+CONTEXT_KEYS: Final = (
+    "manifest_id", "candidates_sha256", "root", "budget", "tokens", "items", "omitted", "messages",
+    "candidates", "tokenizer", "request", "hashes", "recorded", "freshness_as_of",
+)  # fmt: skip
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created"),
     "scan": tuple(ScanDocument.__annotations__),
@@ -34,6 +38,9 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "node_id", "path", "kind", "content_id", "size", "superseded", "children", "frames",
         "frame_count",
     ),
+    "compose": CONTEXT_KEYS,
+    "replay": CONTEXT_KEYS,
+    "compile": ("hashes", "schema_version", "stages"),
     "put-frame": ("frame_id", "created", "path", "freshness", "because"),
     "list-frames": ("path", "frames"),
     "get-head": ("path", "heads"),
@@ -56,6 +63,11 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "completion": ("shell", "script"),
 }  # fmt: skip
 _BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
+_CONTEXT: Final = (
+    " Each of `items`, first things first: `frame_id`, `path`, `type`, `agent`, `content_sha256`,"
+    " `freshness`, `because`, `tokens`, `message` (its place in `messages`). `omitted`: `counts`"
+    " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
+)
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
     "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
@@ -66,6 +78,12 @@ _JSON_NOTES: Final = {
     " `seq`, `created_at`, `node_id`, `content_sha256`, `has_body`, `meta`." + _BATCH,
     "get-head": " Each of `heads`: `path`, `type`, `agent`, `frame_id`, `basis`, `freshness`,"
     " `because`." + _BATCH,
+    "compose": _CONTEXT,
+    "replay": _CONTEXT + " `freshness_as_of` is `recorded`: the labels are those of then.",
+    "compile": " `stages`: `RAW`, `SPEC`, `HEADER`, `FROZEN`. `hashes`: `z1`, `z2`, `z3`, SHA-256"
+    " of the first three.",
+    "diff": " For manifests each of `frames`: `path`, `type`, `agent`, `change`, `old`, `new`,"
+    " `old_freshness`, `new_freshness`, `old_tokens`, `new_tokens`.",
     "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`.",
     "regenerate": " Each of `plan`: `path`, `type`, `action`, `because`, `tokens`; with `--plan`"
     " there are no `events`." + _BATCH,

@@ -10,7 +10,7 @@ from indexer.cli.options import GlobalGroup
 
 @click.group("session", cls=GlobalGroup)
 def command() -> None:
-    """Keep conversations: positioned trees with snapshots, selectors and diffs over a log.
+    """Keep conversations as trees with snapshots, selectors and diffs.
 
     A block is added to the active head; a commit seals it as a turn and makes a snapshot. @t0
     is the last snapshot, @t-1 the one before, @c3 that of cycle 3, and @w the work in progress.
@@ -39,6 +39,7 @@ for _part in (
     session_reads.diff,
     session_reads.render,
     session_reads.compile_,
+    session_files.pull,
     session_files.export,
     session_files.import_,
     session_reads.list_,

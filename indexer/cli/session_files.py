@@ -1,13 +1,15 @@
-"""`merkle session export` and `import`."""
+"""`merkle session export`, `import` and `pull`: what goes out of a session, and what comes in."""
 
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from indexer.cli.columns import counted
+from indexer.cli.columns import counted, path, table
+from indexer.cli.frame_text import state
+from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import show
@@ -78,6 +80,47 @@ def import_(options: Globals, file: str, name: str, form: str | None) -> int:
     if not options.json:
         warned(document["warnings"])
     return ExitCode.FINE
+
+
+@merkle_command("pull")
+@session_name
+@click.argument("nodes", metavar="[NODE]...", nargs=-1)
+@click.option("--budget", metavar="N", type=click.IntRange(min=0), help="Tokens, at most.")
+@click.option(
+    "--ttl", metavar="N", type=click.IntRange(min=0), default=1, show_default=True,
+    help="Cycles that it stays.",
+)  # fmt: skip
+@click.option("--offset", metavar="N", type=int, help="Its place in the turn; -1 unless told.")
+@click.option("--query", metavar="Q", callback=plain_text, help="What it should be about.")
+@click.option("--max-frames", metavar="N", type=click.IntRange(min=0), help="Frames, at most.")
+@click.option("--require-fresh", is_flag=True, help="Leave out what is not fresh.")
+def pull(options: Globals, name: str, nodes: tuple[str, ...], **values: Any) -> int:
+    """Compose workspace context into the active head, before what is said in this turn.
+
+    Each block names its frame and how fresh that was, so that a snapshot tells exactly what was
+    seen. NODE is a path or an id, as `merkle compose` takes it; all of it goes in, or nothing.
+
+    \b
+    Examples:
+      merkle session pull review src/main.py --budget 2000
+      merkle session pull review --query "how are tides computed" --ttl 3
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.session_pull(name, [as_text(node) for node in nodes], **values)
+    show(options, document, _pulled)
+    if not options.json:
+        warned(document["warnings"])
+    return ExitCode.FINE
+
+
+def _pulled(document: JsonObject) -> str:
+    rows = [
+        [path(each["path"] or ""), on_screen(each["type"]), state(each["freshness"]),
+         counted(each["tokens"], "token")]
+        for each in document["items"]
+    ]  # fmt: skip
+    total = f"{counted(len(rows), 'frame')}, {counted(document['tokens'], 'token')}"
+    return "\n".join(filter(None, [table(rows), total]))
 
 
 def _stdin() -> str:

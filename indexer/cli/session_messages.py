@@ -25,7 +25,7 @@ from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode, UsageError
 
-LONGEST: Final = 4 << 20
+LONGEST: Final = 1 << 20
 """Bytes of the longest content there can be; more is not even read."""
 
 

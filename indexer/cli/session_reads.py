@@ -18,6 +18,8 @@ from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
 _COUNT: Final = click.IntRange(min=0)
+TURNS: Final = 10
+"""Turns that `show` prints, the newest; --json has them all."""
 _MODES: Final = ("unified", "jsonpatch", "tokens")
 
 
@@ -196,7 +198,7 @@ def list_(options: Globals) -> int:
 def show_(options: Globals, name: str, snapshot: str | None) -> int:
     """Show a session in figures, and the tree of a snapshot.
 
-    Without one it is the work in progress.
+    Without one it is the work in progress. Of many turns the newest 10 are printed.
 
     \b
     Example:
@@ -235,5 +237,10 @@ def _tree(node: JsonObject, depth: int) -> Iterator[str]:
     yield f"{'  ' * depth}{click.style(on_screen(node['nodeType']), dim=True)}{offset}{role} " + (
         f"{on_screen(named)}  {line}".rstrip()
     )
-    for child in node.get("children", ()):
+    children = node.get("children", [])
+    if node["nodeType"] == "^seq" and len(children) > TURNS:
+        earlier = counted(len(children) - TURNS, "earlier turn")
+        yield click.style(f"{'  ' * (depth + 1)}{earlier}", dim=True)
+        children = children[-TURNS:]
+    for child in children:
         yield from _tree(child, depth + 1)

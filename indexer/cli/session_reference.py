@@ -19,6 +19,9 @@ SESSION_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "session remove": ("removed",),
     "session group": ("id", "parent", "cycle"),
     "session attempt": ("attempt",),
+    "session pull": (
+        "items", "tokens", "total_tokens", "cycle", "manifest_id", "omitted", "warnings",
+    ),
     "session select": ("ids",),
     "session diff": ("added", "removed", "changed", "moves"),
     "session render": (),
@@ -35,6 +38,8 @@ SESSION_NOTES: Final[dict[str, str]] = {
     "session commit": " Each but the first two is a list of ids: what went and why, and what"
     " could not go.",
     "session move": " `renamed` has the new id of every node that became another one.",
+    "session pull": " Each of `items`: `id`, `tokens`, `frame_id`, `path`, `type`, `agent`,"
+    " `freshness`, `because`.",
     "session select": " For a range of snapshots: `query`, `snapshots`, `diffs`, `mode` and, where"
     " there is something to say, `limits`, `warnings`, `errors`.",
     "session diff": " Each of `changed`: `id`, `fields`. Each of `moves`: `removed`, `added`.",

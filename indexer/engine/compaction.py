@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.engine.documents import JsonObject
+from indexer.engine.manifests import named_by_manifests
 from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 
 if TYPE_CHECKING:
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def compact(engine: Engine, keep_seconds: float) -> JsonObject:
-    """Drop bodies that no head, note, session or young frame names."""
+    """Drop bodies that no head, note, manifest, session or young frame names."""
     horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
     kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+    kept |= named_by_manifests(engine.frames)
     named = SessionStore(engine.database).attribute_values(FRAME_ATTRIBUTE)
     old = set()
     for stored in engine.frames.all_frames():
@@ -28,6 +30,7 @@ def compact(engine: Engine, keep_seconds: float) -> JsonObject:
     dropped = [content for content in sorted(old - kept) if engine.shelf.has_body(content)]
     if dropped:
         engine.frames.drop_bodies(dropped)
+        engine.framing.postings.fold()
         engine.shelf.forget()
     engine.database.checkpoint()
     return {"dropped": len(dropped), "kept": len(kept)}

@@ -10,6 +10,7 @@ from indexer.core.frames import FrameId, HeadKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
+from indexer.engine.corpus import Corpus
 from indexer.engine.journaling import open_journal
 from indexer.engine.late import LateModule
 from indexer.engine.reading import States, count_states
@@ -17,6 +18,7 @@ from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
 from indexer.store.frames import FrameStore
 from indexer.store.journal import Journal
+from indexer.store.postings import PostingStore
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
@@ -34,8 +36,12 @@ class Framing:
         self._engine = engine
         self.store = FrameStore(engine.database)
         self.shelf = Shelf(self.store)
+        self.postings = PostingStore(engine.database)
+        self.corpus = Corpus(self.shelf, self.postings)
         self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
         self.redone = 0
+        self.applied: int | None = None
+        """The last journal record that the database has, where this process has seen it stored."""
         self._journal: Journal | None = None
         self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
         self._counter: TiktokenCounter | None = None
@@ -46,6 +52,7 @@ class Framing:
 
     def open(self) -> None:
         """Open the journal and bring the database up to it, through the engine's own stores."""
+        self.postings.fill_in()
         self._journal, self.redone = open_journal(self._engine)
 
     def close(self) -> None:
@@ -81,7 +88,7 @@ class Framing:
 
     @property
     def counter(self) -> TiktokenCounter:
-        """What counts tokens; its tables are loaded on first use."""
+        """The counter of the workspace's tokenizer; its tables are loaded on first use."""
         if self._counter is None:
             self._counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
         return self._counter

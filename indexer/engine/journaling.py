@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import BodyHash, MemoKey
 from indexer.engine.documents import JsonObject
+from indexer.engine.manifests import apply_manifest
 from indexer.engine.notes import apply_frame
 from indexer.errors import CorruptError
 from indexer.store.frames import Agent, FrameBatch
@@ -67,6 +68,8 @@ def redo(engine: Engine, journal: Journal, applied: int) -> int:
 
 def catch_up_with_journal(engine: Engine) -> None:
     """Redo what an earlier write brought into the journal and not into the database."""
+    if engine.framing.applied == engine.journal.last:
+        return
     applied = engine.frames.journal_number()
     if applied < engine.journal.last:
         redo(engine, engine.journal, applied)
@@ -86,11 +89,14 @@ def journal_and_apply(engine: Engine, records: Sequence[JsonObject]) -> None:
 
 def _keep(engine: Engine, batch: FrameBatch) -> None:
     """Store a batch; sessions change in memory only now that the journal has their records."""
-    if not batch.session_records:
+    # Not known until the transaction is through.
+    engine.framing.applied = None
+    if batch.session_records:
+        with engine.framing.desk.applying(batch):
+            engine.shelf.keep(batch)
+    else:
         engine.shelf.keep(batch)
-        return
-    with engine.framing.desk.applying(batch):
-        engine.shelf.keep(batch)
+    engine.framing.applied = batch.journal_number
 
 
 def apply_record(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
@@ -142,5 +148,6 @@ _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
     "frame": apply_frame,
     "invalidate": _apply_invalidation,
     "memo": _apply_memo,
+    "manifest": apply_manifest,
     "session": _apply_session,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indexer.engine.agents import add_agent, list_agents
 from indexer.engine.compaction import compact
+from indexer.engine.composition import compile_events, compose, replay
 from indexer.engine.explain import explain
 from indexer.engine.framing import Framing
 from indexer.engine.history import diff_document, log_document
@@ -23,6 +24,8 @@ __all__ = [
     "carry",
     "catch_up_with_journal",
     "compact",
+    "compile_events",
+    "compose",
     "diff_document",
     "explain",
     "export_pack",
@@ -37,6 +40,7 @@ __all__ = [
     "log_document",
     "put_frame",
     "regenerate",
+    "replay",
     "resolve_node",
     "run_query",
     "status_document",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from indexer.compose.manifest import ManifestProblem
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
+from indexer.engine.manifests import check_manifest, manifest_records
 from indexer.engine.transfer import SESSION, agent_records, check_note, note_records
 from indexer.errors import MerkleError
 from indexer.store.database import Database
@@ -24,7 +26,7 @@ else:
 def missing_records(
     layout: Layout, algorithm: WorkspaceHash, kept: Iterable[Mapping[str, Any]]
 ) -> list[JsonObject]:
-    """Agents and notes that the database has and a journal of the kept records would lose.
+    """Agents, notes and manifests that the database has and the kept records do not.
 
     Nothing when the database cannot be read. Each note is taken only if its id follows from it.
     """
@@ -33,6 +35,7 @@ def missing_records(
     records = list(kept)
     agents = {record["id"] for record in records if record["kind"] == "agent"}
     frames = {record["frame_id"] for record in records if record["kind"] == "frame"}
+    manifests = {record["id"] for record in records if record["kind"] == "manifest"}
     found: list[JsonObject] = []
     try:
         database = Database(layout.database)
@@ -45,6 +48,11 @@ def missing_records(
             record
             for record in note_records(store)
             if record["frame_id"] not in frames and _holds(algorithm, record)
+        ]
+        found += [
+            record
+            for record in manifest_records(store)
+            if record["id"] not in manifests and _can_be_replayed(record)
         ]
     except MerkleError:
         pass
@@ -80,5 +88,13 @@ def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
     try:
         check_note(algorithm, record)
     except (MerkleError, KeyError, TypeError, ValueError, StopIteration):
+        return False
+    return True
+
+
+def _can_be_replayed(record: JsonObject) -> bool:
+    try:
+        check_manifest(record)
+    except (ManifestProblem, MerkleError, KeyError, TypeError, ValueError):
         return False
     return True

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from indexer.core.canonical import canonical_json
+from indexer.engine.collector import no_cycle_collection
 from indexer.engine.documents import JsonObject
 from indexer.errors import CorruptError, UsageError
 from indexer.sessions import Plan, Session, record_from_json
@@ -37,8 +38,8 @@ KIND: Final = "session"
 KEPT: Final = 16
 """Sessions that stay open, at most."""
 
-KEPT_RECORDS: Final = 200_000
-"""Records of all open sessions together, at most; the one used last stays whatever its size."""
+KEPT_RECORDS: Final = 40_000
+"""Records of all open sessions together, at most, about 5 KB each; the one used last stays."""
 
 
 class SessionUnknownError(UsageError):
@@ -103,18 +104,18 @@ class Desk:
             raise SessionUnknownError(
                 f"there is no session {name!r}", hint="`merkle session list` names them all"
             )
-        stored = self.store.load(sid)
-        if stored is None:
-            raise CorruptError(f"session {name!r} has lost its log", hint="run `merkle repair`")
-        head = stored.head
-        released = tuple(json.loads(head.released)) if head.released else ()
-        counters = Counters(head.working, head.creation_index, head.last_ns, released)
-        state = load_state(
-            [RecordRow(*row) for row in stored.records],
-            (VersionRow(*row) for row in stored.versions),
-            stored.blobs,
-            counters,
-        )
+        with no_cycle_collection():
+            stored = self.store.load(sid)
+            if stored is None:
+                raise CorruptError(f"session {name!r} has lost its log", hint="run `merkle repair`")
+            head = stored.head
+            released = tuple(json.loads(head.released)) if head.released else ()
+            state = load_state(
+                [RecordRow(*row) for row in stored.records],
+                (VersionRow(*row) for row in stored.versions),
+                stored.blobs,
+                Counters(head.working, head.creation_index, head.last_ns, released),
+            )
         return OpenSession(sid, name, self.session_of(state))
 
     def session_of(self, state: Any) -> Session:
@@ -150,19 +151,32 @@ class Desk:
             # What was planned on must be what is changed: nobody may put it away in between.
             entry.busy = True
         try:
+            done = self._done_before(entry)
+            if done is not None:
+                record = entry.session.state.records[done]
+                return entry.session, Plan(record)
             planned = plan(entry.session)
             self._journal(name, [planned.record.to_json()])
         finally:
             entry.busy = False
         return entry.session, planned
 
-    def write_several(self, name: str, work: Callable[[Session], T]) -> T:
-        """Let something change a copy, then make all that it did durable and true at once."""
+    def write_several(
+        self, name: str, work: Callable[[Session], T], again: Callable[[Session, int], T]
+    ) -> T:
+        """Let something change a copy, then make all that it did durable and true at once.
+
+        `again` tells the same of what an interrupted request has done already.
+        """
         self._engine.catch_up_with_journal()
-        draft = self.load(name).session
+        entry = self.load(name)
+        draft = entry.session
+        done = self._done_before(entry)
+        if done is not None:
+            return again(draft, done)
         before = len(draft.state.records)
         result = work(draft)
-        records = [record.to_json() for record in list(draft.state.records)[before:]]
+        records = [r.to_json() for r in draft.state.records.since(before)]
         if records:
             self._journal(name, records)
         return result
@@ -170,6 +184,10 @@ class Desk:
     def create(self, name: str, session: Session) -> Session:
         """Keep a new session, whole, under a name that is free."""
         self._engine.catch_up_with_journal()
+        if name in self.names:
+            entry = self.open(name)
+            if self._done_before(entry) is not None:
+                return entry.session
         self.check_free(name)
         self._journal(name, [record.to_json() for record in session.state.records])
         return self.open(name).session
@@ -181,8 +199,19 @@ class Desk:
                 f"there is a session {name!r} already", hint="choose another name"
             )
 
+    def _done_before(self, entry: OpenSession) -> int | None:
+        """The last record of this very request, where it was cut off after it had been done."""
+        request = self._engine.session_request
+        if request is None or not request.again:
+            return None
+        return self.store.answered(entry.sid, request.once)
+
     def _journal(self, name: str, records: Sequence[JsonObject]) -> None:
-        self._engine.journal_and_apply([{"kind": KIND, "name": name, "records": list(records)}])
+        item: JsonObject = {"kind": KIND, "name": name, "records": list(records)}
+        request = self._engine.session_request
+        if request is not None:
+            item["once"] = request.once
+        self._engine.journal_and_apply([item])
 
     @contextmanager
     def applying(self, batch: FrameBatch) -> Iterator[None]:
@@ -196,6 +225,9 @@ class Desk:
         try:
             for item in batch.session_records:
                 self._apply(item, rows, touched)
+                if "once" in item:
+                    sid, last = touched[item["name"]].sid, item["records"][-1]["seq"]
+                    rows.requests.append((sid, last, item["once"]))
             for entry in touched.values():
                 rows.heads[entry.sid] = _head(entry)
             yield

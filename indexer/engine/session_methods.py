@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
@@ -16,8 +17,27 @@ else:
     operations = LateModule("indexer.engine.session_operations")
 
 
+class Request(NamedTuple):
+    """Which request a change belongs to, so that asking again does not do it again."""
+
+    once: str
+    again: bool
+
+
 class SessionMethods:
     """One method per operation; only the engine mixes them in."""
+
+    session_request: Request | None = None
+    """The request that is being carried out; only the writing thread has one."""
+
+    @contextmanager
+    def requested(self, once: str, again: bool) -> Iterator[None]:
+        """While this lasts, what is written is known by a token."""
+        self.session_request = Request(once, again)
+        try:
+            yield
+        finally:
+            self.session_request = None
 
     @property
     def _owner(self) -> Engine:
@@ -156,6 +176,24 @@ class SessionMethods:
         return operations.session_writes.attempt(
             self._owner, name, attempt_id, status=status, provider=provider, model=model,
             params=params, token_in=token_in, token_out=token_out, error=error,
+        )  # fmt: skip
+
+    def session_pull(
+        self,
+        name: str,
+        nodes: Sequence[str] = (),
+        *,
+        budget: int | None = None,
+        ttl: int | None = None,
+        offset: int | None = None,
+        query: str | None = None,
+        max_frames: int | None = None,
+        require_fresh: bool = False,
+    ) -> JsonObject:
+        """Compose workspace context into the active head, as blocks that name their frames."""
+        return operations.session_pull.pull(
+            self._owner, name, nodes, budget=budget, ttl=ttl, offset=offset, query=query,
+            max_frames=max_frames, require_fresh=require_fresh,
         )  # fmt: skip
 
     def session_import(

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from indexer.engine import session_reads, session_transfer, session_writes
+from indexer.engine import session_pull, session_reads, session_transfer, session_writes
 from indexer.sessions import CompileOptions, Note
 
-__all__ = ["CompileOptions", "Note", "session_reads", "session_transfer", "session_writes"]
+__all__ = [
+    "CompileOptions",
+    "Note",
+    "session_pull",
+    "session_reads",
+    "session_transfer",
+    "session_writes",
+]

@@ -26,8 +26,8 @@ from indexer.sessions.content import PRIORITIES
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
-LONGEST: Final = 4 << 20
-"""Bytes of a content, at most."""
+LONGEST: Final = 1 << 20
+"""Bytes of a content, at most; a request that holds it stays within what the service takes."""
 
 LONGEST_NAME: Final = 200
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.compose.manifest import ManifestProblem
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
@@ -23,6 +24,7 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import note_basis
 from indexer.engine.journaling import apply_record
 from indexer.engine.late import LateModule
+from indexer.engine.manifests import check_manifest, manifest_records
 from indexer.engine.notes import CARRIED_FROM
 from indexer.engine.reading import path_of
 from indexer.engine.types import TYPE_NAME
@@ -49,7 +51,7 @@ class PackContentError(UsageError):
 
 
 def export_pack(engine: Engine, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
-    """Write agents, notes, memo entries and sessions (or what is about some nodes) to a file."""
+    """Write agents, notes, manifests, memo entries and sessions, or what is about some nodes."""
     scopes = [path_of(engine, node) for node in nodes] or [paths.ROOT]
     count = write_pack(file, _records(engine, scopes))
     return {"file": str(file), "records": count}
@@ -59,6 +61,7 @@ def _records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]:
     yield {"kind": "pack", "format": PACK_FORMAT, "hash": engine.algorithm.name}
     yield from agent_records(engine.frames)
     yield from note_records(engine.frames, scopes)
+    yield from manifest_records(engine.frames, scopes)
     yield from _memo_records(engine, scopes)
     # Sessions are about no node in particular: they go along with everything.
     if paths.ROOT in scopes and SessionStore(engine.database).names():
@@ -212,6 +215,8 @@ def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]
             _check_memo(record)
         elif record["kind"] == "frame":
             check_note(algorithm, record)
+        elif record["kind"] == "manifest":
+            check_manifest(record)
         elif record["kind"] == "agent":
             check_agent(record["id"], record["role"], record["can"])
         elif record["kind"] == SESSION:
@@ -220,6 +225,8 @@ def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]
             raise PackContentError(f"unknown record kind {record['kind']!r}")
     except PackContentError:
         raise
+    except ManifestProblem as problem:
+        raise PackContentError(f"a manifest is not sound: {problem}") from problem
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, UsageError) as error:
         raise PackContentError(f"a record is malformed: {error!r}") from error
     return record
@@ -262,5 +269,7 @@ def _is_known(engine: Engine, record: dict[str, Any]) -> bool:
         return known is not None
     if record["kind"] == "frame":
         return engine.shelf.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
+    if record["kind"] == "manifest":
+        return bool(engine.frames.manifests(record["id"]))
     generation, content = engine.shelf.memo(MemoKey(bytes.fromhex(record["key"])))
     return generation >= record["generation"] and content is not None

@@ -35,16 +35,20 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 _WORDS: Final[dict[Check, str]] = {
@@ -55,6 +59,7 @@ _WORDS: Final[dict[Check, str]] = {
     _is_texts: "a list of texts",
     _is_table: "an object of texts",
     _is_whole: "a whole number",
+    _is_list: "a list",
     _is_object: "an object",
 }
 
@@ -70,10 +75,20 @@ class Operation:
     """Whether it has to run on the keeper's thread."""
     disk: bool = True
     """Whether the index has to catch up with the disk first."""
+    once: bool = False
+    """Whether doing it twice differs from doing it once; a client marks such a request."""
+    writes_with: str | None = None
+    """The flag with which an operation that otherwise only reads does."""
+
+    def is_writing(self, values: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments has to run on the keeper's thread."""
+        return self.writes or (self.writes_with is not None and bool(values.get(self.writes_with)))
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments for the engine, checked; None stands for not given."""
         known = {**self.required, **self.optional}
+        if self.once:
+            known |= {"once": _is_text, "again": _is_flag}
         given = {name: value for name, value in values.items() if value is not None}
         for name in given:
             if name not in known:
@@ -97,6 +112,10 @@ class Operation:
         arguments = self.arguments(values)
         if progress is not None:
             arguments["progress"] = progress
+        once, again = arguments.pop("once", None), arguments.pop("again", False)
+        if once is not None:
+            with engine.requested(once, again):
+                return getattr(engine, self.method)(**arguments)
         return getattr(engine, self.method)(**arguments)
 
 
@@ -110,7 +129,8 @@ _CONTENT: Final = {
 def _session(
     method: str, required: Mapping[str, Check], optional: Mapping[str, Check], *, writes: bool
 ) -> Operation:
-    return Operation(method, {"name": _is_text, **required}, optional, writes=writes, disk=False)
+    named = {"name": _is_text, **required}
+    return Operation(method, named, optional, writes=writes, disk=False, once=writes)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -123,8 +143,40 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "get-node": Operation(
         "get_node",
         {"node": _is_text},
-        {"view": _is_text, "max_frames": _is_count, "frame_type": _is_text, "agent": _is_text},
+        {
+            "view": _is_text,
+            "max_frames": _is_count,
+            "frame_type": _is_text,
+            "agent": _is_text,
+            "query": _is_text,
+        },
         writes=False,
+    ),
+    "compose": Operation(
+        "compose",
+        {},
+        {
+            "nodes": _is_texts,
+            "query": _is_text,
+            "budget": _is_count,
+            "max_frames": _is_count,
+            "sources": _is_texts,
+            "order": _is_text,
+            "require_fresh": _is_flag,
+            "record": _is_flag,
+            "types": _is_texts,
+            "agents": _is_texts,
+            "paths": _is_texts,
+            "related": _is_texts,
+            "since": _is_text,
+            "until": _is_text,
+        },
+        writes=False,
+        writes_with="record",
+    ),
+    "replay": Operation("replay", {"manifest": _is_text}, {}, writes=False),
+    "compile": Operation(
+        "compile_events", {"events": _is_list}, {"policy": _is_object}, writes=False
     ),
     "list-frames": Operation(
         "list_frames", {"node": _is_text}, {"frame_type": _is_text}, writes=False
@@ -215,6 +267,21 @@ OPERATIONS: Final[dict[str, Operation]] = {
         {"attempt_id": _is_text, "status": _is_text, "provider": _is_text, "model": _is_text},
         {"params": _is_object, "token_in": _is_count, "token_out": _is_count, "error": _is_text},
         writes=True,
+    ),
+    "session-pull": Operation(
+        "session_pull",
+        {"name": _is_text},
+        {
+            "nodes": _is_texts,
+            "budget": _is_count,
+            "ttl": _is_count,
+            "offset": _is_whole,
+            "query": _is_text,
+            "max_frames": _is_count,
+            "require_fresh": _is_flag,
+        },
+        writes=True,
+        once=True,
     ),
     "session-import": _session(
         "session_import", {}, {"file": _is_text, "data": _is_text, "form": _is_text}, writes=True

@@ -208,12 +208,13 @@ class Api:
 
         def run(arguments: _Arguments) -> Any:
             operation.arguments(arguments.values)
+            writes = operation.is_writing(arguments.values)
             document = self.perform(
                 lambda engine: operation.run(engine, arguments.values),
-                writes=operation.writes,
+                writes=writes,
                 disk=operation.disk,
             )
-            if operation.writes and operation.method.startswith("session_"):
+            if writes and operation.method.startswith("session_"):
                 self.broadcast.publish_session(str(arguments.get("name") or ""))
             return document
 

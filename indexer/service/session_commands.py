@@ -149,6 +149,24 @@ class SessionCommands(ABC):
             model=model, params=params, token_in=token_in, token_out=token_out, error=error,
         )  # fmt: skip
 
+    def session_pull(
+        self,
+        name: str,
+        nodes: Sequence[str] = (),
+        *,
+        budget: int | None = None,
+        ttl: int | None = None,
+        offset: int | None = None,
+        query: str | None = None,
+        max_frames: int | None = None,
+        require_fresh: bool = False,
+    ) -> Document:
+        """Compose workspace context into the active head, as blocks that name their frames."""
+        return self._session(
+            "pull", name, nodes=list(nodes), budget=budget, ttl=ttl, offset=offset, query=query,
+            max_frames=max_frames, require_fresh=require_fresh,
+        )  # fmt: skip
+
     def session_select(
         self,
         name: str,

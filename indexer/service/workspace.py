@@ -22,6 +22,7 @@ from indexer.engine.documents import (
 )
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
+from indexer.service.context_commands import ContextCommands
 from indexer.service.frame_commands import FrameCommands
 from indexer.service.operations import OPERATIONS
 from indexer.service.session_commands import SessionCommands
@@ -53,7 +54,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands, SessionCommands):
+class Workspace(FrameCommands, ContextCommands, SessionCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -160,7 +161,7 @@ class Workspace(FrameCommands, SessionCommands):
         )
 
     def diff(self, old: str, new: str) -> DiffDocument:
-        """What differs between two recorded roots."""
+        """What differs between two recorded roots, or between two recorded manifests."""
         return self._run(
             lambda engine: engine.diff(old, new),
             lambda client: client.get("/v1/diff", {"old": old, "new": new}),
@@ -196,10 +197,21 @@ class Workspace(FrameCommands, SessionCommands):
         """The same with the arguments as a mapping, so that one of them may be called name."""
         known = OPERATIONS[operation]
         given = {key: value for key, value in arguments.items() if value is not None}
-        return self._run(
-            lambda engine: known.run(engine, given, progress),
-            lambda client: client.post(f"/v1/{operation}", given),
-        )
+        asked: dict[str, Any] = {}
+
+        def local(engine: Engine) -> JsonObject:
+            again = {**asked, "again": True} if asked else {}
+            return cast(JsonObject, known.run(engine, {**given, **again}, progress))
+
+        def remote(client: Client) -> JsonObject:
+            sent = {**given, **asked, "again": True} if asked else given
+            if known.once and not asked:
+                # A service may die after it has done this and before it can say so.
+                asked["once"] = os.urandom(12).hex()
+                sent = {**given, **asked}
+            return client.post(f"/v1/{operation}", sent)
+
+        return self._run(local, remote)
 
     # -- by whichever way is open
 

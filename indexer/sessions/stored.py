@@ -180,14 +180,16 @@ def _load_history(state: State, kept: Mapping[str, dict[int, VersionRow]], worki
 
 def _version(row: VersionRow, blobs: Blobs) -> Version:
     key = (row.offset, row.created_at_ns, row.creation_index, row.id)
-    return Version(partial(_node, row, blobs), row.parent, row.born, row.gone, key)
+    # Only what the node is made from is held on to, not the row.
+    made = partial(_node, row.node, row.content_hash, blobs)
+    return Version(made, row.parent, row.born, row.gone, key)
 
 
-def _node(row: VersionRow, blobs: Blobs) -> Node:
-    node = node_from_headers(json.loads(row.node))
-    if row.content_hash is None:
+def _node(headers: str, content_hash: str | None, blobs: Blobs) -> Node:
+    node = node_from_headers(json.loads(headers))
+    if content_hash is None:
         return node
-    return replace(node, content=text_of(blobs[row.content_hash]))
+    return replace(node, content=text_of(blobs[content_hash]))
 
 
 def _load_liveness(state: State, kept: Mapping[str, dict[int, VersionRow]]) -> None:

@@ -90,6 +90,10 @@ class RecordList:
         """The oldest records, or all there are now, whatever is added later."""
         return RecordList(self._items[:count], self._blobs)
 
+    def since(self, seq: int) -> list[Record]:
+        """The records from a number on."""
+        return [self._record(item) for item in self._items[seq:]]
+
     def count_until(self, limit_us: int) -> int:
         """How many records are not later than a moment, given in microseconds."""
         low, high = 0, len(self._items)

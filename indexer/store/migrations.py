@@ -92,6 +92,33 @@ _FRAMES: Final = """
     FROM frame_log GROUP BY basis;
 """
 
+_CONTEXT: Final = """
+    -- A body's number stands for it in the postings; its length is how many terms it has. Bodies
+    -- without a length are indexed when the store is next used. The one index there is: a few
+    -- bodies are read for every question, and a scan would go through the text of all of them.
+    CREATE TABLE numbered (
+        sha256 BLOB NOT NULL, content VARCHAR, number UINTEGER NOT NULL, length UINTEGER
+    );
+    INSERT INTO numbered SELECT sha256, content, rowid, NULL FROM bodies;
+    DROP TABLE bodies;
+    ALTER TABLE numbered RENAME TO bodies;
+    CREATE INDEX body_numbers ON bodies (number);
+    CREATE TABLE postings (
+        term UINTEGER NOT NULL USING COMPRESSION uncompressed,
+        bodies BLOB NOT NULL USING COMPRESSION uncompressed,
+        counts BLOB NOT NULL USING COMPRESSION uncompressed
+    );
+    CREATE TABLE manifest_log (
+        seq UBIGINT NOT NULL, id BLOB NOT NULL, at_ns BIGINT NOT NULL, document VARCHAR NOT NULL,
+        root VARCHAR NOT NULL, tokens UBIGINT NOT NULL, items UBIGINT NOT NULL
+    );
+
+    CREATE VIEW manifests AS
+    SELECT seq, lower(hex(id)) AS manifest_id, make_timestamp_ns(at_ns) AS recorded_at, root,
+           tokens, items
+    FROM manifest_log;
+"""
+
 _SESSIONS: Final = """
     -- Logs again: the newest row of (sid, id, born) is a version's present, an empty node_type
     -- marks one that no snapshot will show. A snapshot of cycle c is the range born <= c < gone.
@@ -99,6 +126,9 @@ _SESSIONS: Final = """
     CREATE TABLE session_heads (
         sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, working BIGINT NOT NULL,
         creation_index BIGINT NOT NULL, last_ns BIGINT NOT NULL, released VARCHAR
+    );
+    CREATE TABLE session_requests (
+        sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, once VARCHAR NOT NULL
     );
     CREATE TABLE session_records (
         sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, at_ns BIGINT NOT NULL, op VARCHAR NOT NULL,
@@ -132,5 +162,5 @@ _SESSIONS: Final = """
     WHERE v.node_type <> '';
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _SESSIONS)
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS)
 """Step N brings a store from version N to N + 1."""

@@ -46,6 +46,8 @@ class SessionRows:
     """Rows by session and the number of the record that made them."""
     blobs: dict[str, str] = field(default_factory=dict)
     heads: dict[int, SessionHead] = field(default_factory=dict)
+    requests: list[tuple[int, int, str]] = field(default_factory=list)
+    """Session, number of the last record, and by which token it was asked for."""
 
     def write(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Append everything inside the running transaction; nothing stored is looked at."""
@@ -61,6 +63,7 @@ class SessionRows:
             "session_versions",
             [(sid, seq, place, *row) for place, (sid, seq, row) in enumerate(self.versions)],
         )
+        append_rows(connection, "session_requests", self.requests)
         seqs = {sid: row[0] for sid, row in self.records}
         append_rows(
             connection,
@@ -114,6 +117,13 @@ class SessionStore:
                 [sid],
             )
         return StoredSession(records, versions, dict(blobs), SessionHead(*heads[0]))
+
+    def answered(self, sid: int, once: str) -> int | None:
+        """The last record that a request made, known by its token; None where it made none."""
+        rows = self._database.rows(
+            "SELECT seq FROM session_requests WHERE sid = ? AND once = ?", [sid, once]
+        )
+        return int(rows[0][0]) if rows else None
 
     def known_blobs(self) -> set[str]:
         """The hashes of all stored contents."""

@@ -18,7 +18,6 @@ from indexer.engine.engine import Engine
 from indexer.engine.freshness import judge
 from indexer.engine.resolve import UnknownNodeError
 from indexer.errors import UsageError
-from indexer.service.operations import OPERATIONS
 from indexer.service.server import Api
 from indexer.web.drawing import MEANINGS, bar, maps
 
@@ -266,11 +265,7 @@ def memory() -> int:
 
 def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
     """The frames that composition ranks first for a query."""
-    compose = OPERATIONS.get("compose")
-    if compose is None:
-        return []
-    found = compose.run(engine, {"query": asked, "max_frames": FRAMES})
-    return list(found["items"])
+    return list(engine.compose(query=asked, max_frames=FRAMES)["items"])
 
 
 def _node_or_gone(engine: Engine, given: str) -> JsonObject:

@@ -33,6 +33,8 @@ LINES = {
     "watch": ["watch", "--once"], "log": ["log"], "diff": ["diff", "@-0", "@-0"],
     "get-node": ["get-node", "src"], "list-frames": ["list-frames", "src"],
     "put-frame": ["put-frame", "src", "-", "--type", "note", "--agent", "alice"],
+    "compose": ["compose", "src"], "replay": ["replay", "RECORDED"],
+    "compile": ["compile", "events.json"],
     "get-head": ["get-head", "src"], "explain": ["explain", "src"],
     "regenerate": ["regenerate"], "synthesize": ["synthesize", "src", "--type", "outline"],
     "invalidate": ["invalidate", "src"], "agent list": ["agent", "list"],
@@ -52,6 +54,7 @@ LINES = {
         "session", "attempt", "talk", "a1", "--status", "running", "--provider", "p", "--model",
         "m",
     ],
+    "session pull": ["session", "pull", "talk", "src"],
     "session select": ["session", "select", "talk", "@w .cb"],
     "session diff": ["session", "diff", "talk", "@t0", "@w"],
     "session render": ["session", "render", "talk"],
@@ -79,5 +82,10 @@ def test_the_json_keys_are_true(
         assert merkle("-C", peopled, "session", "new", "talk").code == 0
         assert merkle("-C", peopled, "session", "append", "talk", *said).code == 0
         Path("chat.json").write_text('[{"role": "user", "content": "hello"}]')
-    ran = merkle("-C", peopled, "--json", *LINES[name], stdin="text")
+    line = LINES[name]
+    if name == "replay":
+        made = merkle("-C", peopled, "--json", "compose", "src", "--record").json
+        line = ["replay", made["manifest_id"][:12]]
+    (peopled.parent / "events.json").write_text("[]")
+    ran = merkle("-C", peopled, "--json", *line, stdin="text")
     assert tuple(ran.json) == JSON_KEYS[name]

@@ -18,6 +18,7 @@ from indexer.sessions import Session
 from indexer.sessions.session import replay_state
 from indexer.store.database import DatabaseError
 from indexer.store.frames import FrameStore
+from indexer.store.migrations import MIGRATIONS
 from indexer.store.pack import read_pack, write_pack
 from tests.frames.space import Space, python
 from tests.sessions.test_session_stored import everything
@@ -145,7 +146,7 @@ REFUSED: list[Callable[[Space], object]] = [
     lambda s: s.engine.session_append("talk", type="output", text="x", payload={"a": 1}),
     lambda s: s.engine.session_append("talk", type="output", text="lone \ud800"),
     lambda s: s.engine.session_append("talk", type="freeform", payload={"a": float("nan")}),
-    lambda s: s.engine.session_append("talk", type="output", text="x" * (5 << 20)),
+    lambda s: s.engine.session_append("talk", type="output", text="x" * (2 << 20)),
     lambda s: s.engine.session_append("talk", type="output", text="x", region="seq"),
     lambda s: s.engine.session_append("talk", type="output", text="x", parent="nowhere"),
     lambda s: s.engine.session_append("talk", type="output", text="x", ttl=-1),
@@ -472,17 +473,42 @@ def test_chat_logs_go_in_and_come_out(space: Space) -> None:
     assert json.loads(space.engine.session_export("again", form="openai")["data"]) == chat
 
 
-def test_an_older_index_gets_the_tables_of_sessions(space: Space) -> None:
-    space.write("a.py", python())
-    space.settle()
-    root = space.engine.tree.root_id
-    space.engine.close()
-    with duckdb.connect(str(space.engine.layout.database)) as connection:
-        connection.execute("DROP VIEW sessions; DROP VIEW session_nodes;")
-        for table in ("names", "heads", "records", "blobs", "versions"):
-            connection.execute(f"DROP TABLE session_{table}")
-        connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
-    space.open()
-    talk(space)
-    assert space.engine.tree.root_id == root
-    space.valid()
+def test_an_older_index_gets_the_tables_of_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = next(n for n, step in enumerate(MIGRATIONS) if "session_names" in step)
+    monkeypatch.setattr("indexer.store.database.MIGRATIONS", MIGRATIONS[:before])
+    space = Space()
+    try:
+        space.write("a.py", python())
+        root = space.engine.scan()["root"]
+        monkeypatch.undo()
+        space.reopen()
+        talk(space, turns=1)
+        assert space.engine.tree.root_id.hex() == root
+        space.valid()
+    finally:
+        space.close()
+
+
+def test_a_request_that_is_made_again_is_done_once(space: Space) -> None:
+    def ask(once: str, again: bool, method: str, *arguments: Any, **options: Any) -> Any:
+        with space.engine.requested(once, again):
+            return getattr(space.engine, method)(*arguments, **options)
+
+    requests: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        ("session_new", ("s",), {}),
+        ("session_append", ("s",), {"type": "output", "text": "said", "id": "x"}),
+        ("session_edit", ("s", "x"), {"text": "said better"}),
+        ("session_annotate", ("s", "x", "pinned"), {}),
+        ("session_commit", ("s",), {}),
+        ("session_import", ("t",), {"data": '[{"role": "user", "content": "hello"}]'}),
+    ]
+    for number, (method, arguments, options) in enumerate(requests):
+        first = ask(f"r{number}", False, method, *arguments, **options)
+        length = journal_length(space)
+        for _ in range(2):
+            assert ask(f"r{number}", True, method, *arguments, **options) == first
+            assert journal_length(space) == length
+            space.reopen()
+    # A request that never arrived is carried out when it is made again.
+    before = space.engine.session_show("s")["cycle"]
+    assert ask("lost", True, "session_commit", "s")["cycle"] == before + 1

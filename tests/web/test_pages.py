@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.service.operations import OPERATIONS
 from tests.web.conftest import wait_until
 
 HOSTILE_NAMES = (
@@ -182,7 +181,6 @@ def test_search_finds_words_of_paths(site: Any) -> None:
     assert "&lt;img src=x&gt;" in site.get("/search?q=%3Cimg+src%3Dx%3E").body
 
 
-@pytest.mark.skipif("compose" not in OPERATIONS, reason="nothing here ranks frames by a query")
 def test_search_finds_frames_by_what_they_say(site: Any) -> None:
     body = site.get("/search?q=inverse+barometer").body
     frames = body.partition('id="frames"')[2]
