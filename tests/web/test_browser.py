@@ -358,7 +358,7 @@ def test_everything_is_reached_by_keyboard(site: Any, see: Callable[..., Seen]) 
     page.keyboard.type("surge")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search?q=surge")
-    assert page.locator('a[href="/node?path=ingest/saltgauge/surge.py"]').count() == 1
+    assert page.locator('#paths a[href="/node?path=ingest/saltgauge/surge.py"]').count() == 1
 
 
 def test_a_refresh_keeps_the_keyboard_where_it_was(site: Any, see: Callable[..., Seen]) -> None:
