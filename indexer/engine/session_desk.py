@@ -76,6 +76,8 @@ class Desk:
         self._open: OrderedDict[str, OpenSession] = OrderedDict()
         self._names: dict[str, int] | None = None
         self._blobs: set[str] | None = None
+        self._draft: Session | None = None
+        """The new session whose records are being journalled, to be kept as it is."""
 
     # -- reading, from any thread
 
@@ -189,7 +191,11 @@ class Desk:
             if self._done_before(entry) is not None:
                 return entry.session
         self.check_free(name)
-        self._journal(name, [record.to_json() for record in session.state.records])
+        self._draft = session
+        try:
+            self._journal(name, [record.to_json() for record in session.state.records])
+        finally:
+            self._draft = None
         return self.open(name).session
 
     def check_free(self, name: str) -> None:
@@ -268,15 +274,17 @@ class Desk:
         self, name: str, records: Sequence[Any], rows: SessionRows, touched: dict[str, OpenSession]
     ) -> None:
         """A new session, whose rows are written as it stands at the end."""
-        with self._lock:
-            if name in self.names:
-                raise CorruptError(
-                    f"the journal begins session {name!r} twice", hint="run `merkle repair`"
-                )
+        if name in self.names:
+            raise CorruptError(
+                f"the journal begins session {name!r} twice", hint="run `merkle repair`"
+            )
+        session = self._draft
+        if session is None or list(session.state.records.since(-1)) != [records[-1]]:
             session = self.session_of(open_state(records[0]))
             for record in records[1:]:
                 session.apply(record)
-            session.take_delta()
+        session.take_delta()
+        with self._lock:
             sid = max(self.names.values(), default=0) + 1
             entry = OpenSession(sid, name, session)
             entry.busy = True
