@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -167,8 +166,3 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
 
 def _by_place(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, Any]]:
     return {(item["path"], item["type"], item["agent"]): item for item in manifest["items"]}
-
-
-def messages_sha256(messages: Sequence[Message]) -> str:
-    """SHA-256 of the messages as canonical JSON."""
-    return hashlib.sha256(canonical_json(list(messages))).hexdigest()

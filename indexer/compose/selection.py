@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from indexer.compose.candidates import Candidate, Loaded
@@ -51,6 +52,10 @@ class Omitted:
         """Leave some out, each for its own reason."""
         for candidate, reason in pairs:
             self.add((candidate,), reason)
+
+    def name(self, pairs: Iterable[tuple[Candidate, str]]) -> None:
+        """Give names to some that are counted already, as far as there is room."""
+        self.first += islice(pairs, max(0, FIRST_OMITTED - len(self.first)))
 
 
 @dataclass(slots=True)

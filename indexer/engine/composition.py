@@ -26,7 +26,7 @@ from indexer.compose.sources import Scope, looked_at, scope_of
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness
 from indexer.core.tree import Tree
-from indexer.engine.corpus import POOL, Corpus
+from indexer.engine.corpus import LESS_RELEVANT, NO_MATCH, POOL, Corpus
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import Judged, judge
 from indexer.engine.manifests import bodies_of, find_manifest, manifest_record
@@ -55,6 +55,8 @@ class _Gathered:
     """The hash of all candidates' FrameIDs, to which labels are added."""
     ordered: list[Candidate]
     statistics: Statistics | None
+    without: list[tuple[Candidate, str]]
+    """The first of those that a query does not find, which are counted but not yet named."""
 
 
 def compose(
@@ -108,6 +110,7 @@ def compose(
     selection = select(
         gathered.ordered, request, lambda chunk: _load(engine, tree, chunk), counter, omitted
     )
+    omitted.name(gathered.without)
     manifest = make_manifest(
         root=tree.root_id.hex(),
         request=request,
@@ -167,6 +170,7 @@ def _gather(
     candidates: Sequence[Candidate] = members
     scores: dict[FrameId, float] = {}
     statistics = None
+    without: list[tuple[Candidate, str]] = []
     if request.order == RELEVANCE and request.query is not None:
         # No message is shorter than this, so that more candidates could not be shown anyway.
         pool = max(POOL, request.budget // SHORTEST)
@@ -179,12 +183,14 @@ def _gather(
             for row in corpus.at(sorted(scope.single))
             if row.frame_id not in scores and (everything or filters.reason(row) is None)
         ]
+        named = {row.frame_id for row in candidates}
+        without = [pair for pair in ranked.without if pair[0].frame_id not in named]
         _leave_out(members, candidates, ranked.matched - len(ranked.pool), omitted)
     ordered = in_order(candidates, request, scores, custom)
     if custom is not None and len(ordered) < len(candidates):
         kept = {row.frame_id for row in ordered}
         omitted.add([row for row in candidates if row.frame_id not in kept], "ordering")
-    return _Gathered(len(members), base, ordered, statistics)
+    return _Gathered(len(members), base, ordered, statistics, without)
 
 
 def _names(tree: Tree, folder: str) -> list[str]:
@@ -202,12 +208,12 @@ def _members(corpus: Corpus, scope: Scope) -> list[Candidate]:
 def _leave_out(
     members: Sequence[Candidate], kept: Sequence[Candidate], less: int, omitted: Omitted
 ) -> None:
-    """Say of what a query does not find that it does not; those are too many to list."""
+    """Count what a query does not find, and what others are found before."""
     unmatched = len(members) - len(kept) - less
     if less:
-        omitted.counts["less relevant"] += less
+        omitted.counts[LESS_RELEVANT] += less
     if unmatched > 0:
-        omitted.counts["no match"] += unmatched
+        omitted.counts[NO_MATCH] += unmatched
 
 
 def _load(engine: Engine, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:

@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from operator import mul
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from indexer.compose.relevance import (
     query_words,
     score_bodies,
 )
+from indexer.compose.selection import FIRST_OMITTED
 from indexer.core.changes import tree_changes
 from indexer.core.frames import FrameId
 from indexer.core.paths import ancestors
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 POOL: Final = 500
 """How many bodies, at least, are ranked by more than their own words."""
 
+
+LESS_RELEVANT: Final = "less relevant"
+NO_MATCH: Final = "no match"
 
 COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
@@ -52,6 +56,8 @@ class Ranked(NamedTuple):
     matched: int
     """How many candidates have a word of the query, in the pool or not."""
     statistics: Statistics
+    without: list[tuple[Candidate, str]]
+    """The first candidates that are not in the pool, and why."""
 
 
 class Corpus:
@@ -232,7 +238,13 @@ class Corpus:
         else:
             matched = sum(row.frame_id in allowed for row in chain.from_iterable(holders))
         matched += sum(not worth[self._number(row)] for row in rows)
-        return Ranked(scores, rows, matched, statistics)
+        members = self.everything() if within is None else within
+        others = (row for row in members if row.frame_id not in scores)
+        without = [
+            (row, LESS_RELEVANT if worth[self._number(row)] else NO_MATCH)
+            for row in islice(others, FIRST_OMITTED)
+        ]
+        return Ranked(scores, rows, matched, statistics, without)
 
     def _find(self, words: Sequence[str], below: int) -> Postings:
         """The postings of the words, without bodies that were stored since this was brought up."""

@@ -88,3 +88,4 @@ def test_every_budget_is_kept_on_real_frames(library: Space) -> None:
         assert found["tokens"] == counter.count_messages(found["messages"]) <= budget
         told = sum(found["omitted"]["counts"].values())
         assert told + len(found["items"]) == found["candidates"]
+        assert len(found["omitted"]["first"]) == min(50, told)

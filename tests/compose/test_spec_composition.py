@@ -99,6 +99,9 @@ def test_empty_composition_returns_empty_result(space: Space) -> None:
     space.engine.regenerate()
     nothing = space.engine.compose(query="zyzzyva")
     assert (nothing["items"], nothing["omitted"]["counts"]) == ([], {"no match": 2})
+    assert [(left["path"], left["reason"]) for left in nothing["omitted"]["first"]] == [
+        ("", "no match"), ("a.py", "no match"),
+    ]  # fmt: skip
     assert space.engine.compose(query="the of and")["items"] == []
     assert space.engine.compose(budget=0)["messages"] == []
 
