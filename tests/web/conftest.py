@@ -54,8 +54,10 @@ class Site:
         self.environment = {
             **os.environ, "XDG_RUNTIME_DIR": str(runtime), "PYTHONPATH": str(REPOSITORY),
         }  # fmt: skip
+        # A run that is cut short must not leave it behind for ever.
+        watch = ["watch", "--idle-exit", "5m", "--web", *options]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "indexer.cli", "-C", root, "--json", "watch", "--web", *options],
+            [sys.executable, "-m", "indexer.cli", "-C", root, "--json", *watch],
             cwd="/",
             env=self.environment,
             stdin=subprocess.DEVNULL,
