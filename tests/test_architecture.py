@@ -26,6 +26,7 @@ FOUNDATION = LAYERS[-1]
 
 # Neighbours on one line that may know each other: importer, imported, why.
 NEIGHBOURS = {
+    ("cli", "web"): "`watch --web` hands the page to the service",
     ("core", "errors"): "a noun refuses bad input with the one base class of errors",
     ("cli", "mcp"): "a command serves agents, and enters the server into their configuration",
     ("regenerate", "synthesis"): "regenerating a folder's frame plans a synthesis",
@@ -40,6 +41,9 @@ HOMES = {
     "duckdb": {"store"},
     "mcp": {"mcp"},
     "mcp_types": {"mcp"},
+    "jinja2": {"web"},
+    "markdown_it": {"web"},
+    "markupsafe": {"web"},
     "psycopg": {"shared"},
     "rich": {"cli"},
     "starlette": {"service", "web", "mcp"},
@@ -58,7 +62,11 @@ LATE = {
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly
     "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal
-    "cli.watch": {"indexer.service.run", "indexer.watch.debounce"},  # only the service itself
+    "cli.watch": {
+        "indexer.service.run",
+        "indexer.watch.debounce",  # only the service itself
+        "indexer.web.application",  # only with its page
+    },
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     "engine.config": {"tomllib"},  # most workspaces have no such file

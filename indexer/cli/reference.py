@@ -72,7 +72,8 @@ _CONTEXT: Final = (
 )
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
-    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end.",
+    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
+    " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address.",
     "get-node": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `tokens`,"
     " `content`, `created_at`, `node_id`, `action`, `meta`." + _BATCH,
     "list-frames": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `head`,"

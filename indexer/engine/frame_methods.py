@@ -58,10 +58,17 @@ class FrameMethods:
         )  # fmt: skip
 
     def list_frames(
-        self, node: str, *, frame_type: str | None = None, content: bool = False
+        self,
+        node: str,
+        *,
+        frame_type: str | None = None,
+        content: bool = False,
+        limit: int | None = None,
     ) -> JsonObject:
-        """The full history of a node, newest first; with what the frames say on request."""
-        return operations.list_frames(self._engine, node, frame_type=frame_type, content=content)
+        """The history of a node, newest first; with what the frames say on request."""
+        return operations.list_frames(
+            self._engine, node, frame_type=frame_type, content=content, limit=limit
+        )
 
     def get_head(
         self, node: str, *, frame_type: str | None = None, agent: str | None = None
