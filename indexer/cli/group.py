@@ -36,7 +36,7 @@ COMMANDS: Final = {
     "invalidate": "Make generated frames run again next time.",
     "agent": "Register agents, and list them.",
     "log": "List the recorded roots, newest first.",
-    "diff": "Show what differs between two recorded roots or manifests.",
+    "diff": "Show what differs between two recorded roots, or between two recorded manifests.",
     "sql": "Ask the index a question in SQL.",
     "export": "Write frames, agents and computed results to a file.",
     "import": "Take in a file that export wrote.",
