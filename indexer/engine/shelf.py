@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import FrameBatch, FrameStore
+from indexer.store.frames import FrameBatch, FrameStore, ModelResult
 
 Slot = tuple[str, str]
 """type, agent"""
@@ -26,6 +26,7 @@ class Shelf:
         self._lock = threading.RLock()
         self._slots: dict[Slot, dict[str, Head]] | None = None
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
+        self._models: dict[MemoKey, ModelResult] | None = None
         self._bodies: set[BodyHash] | None = None
         self._frames: set[FrameId] | None = None
         self._inputs: set[bytes] | None = None
@@ -76,6 +77,14 @@ class Shelf:
             with self._lock:
                 known = self._memo = self._memo or self.store.memo()
         return known.get(key, (0, None))
+
+    def model(self, key: MemoKey) -> ModelResult | None:
+        """The result of a key that a model wrote."""
+        known = self._models
+        if known is None:
+            with self._lock:
+                known = self._models = self._models or self.store.models()
+        return known.get(key)
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
@@ -133,6 +142,8 @@ class Shelf:
                 self._slots.setdefault((frame_type, agent), {})[path] = head
         if self._memo is not None:
             self._memo.update(batch.memo)
+        if self._models is not None:
+            self._models.update(batch.models)
         if batch.heads:
             self.version += 1
 
@@ -171,5 +182,5 @@ class Shelf:
         """Drop the cache, so that the next use reads the store again."""
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
-            self._next_seq = None
+            self._models = self._next_seq = None
             self.version += 1

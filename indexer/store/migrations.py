@@ -92,5 +92,13 @@ _FRAMES: Final = """
     FROM frame_log GROUP BY basis;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES)
+_MODELS: Final = """
+    -- Which results a model wrote: never dropped, always exported, with what they took.
+    CREATE TABLE model_results (
+        key BLOB NOT NULL, generation UINTEGER NOT NULL, content BLOB NOT NULL,
+        meta VARCHAR NOT NULL
+    );
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _MODELS)
 """Step N brings a store from version N to N + 1."""
