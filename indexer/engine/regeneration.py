@@ -27,7 +27,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
-from indexer.core.tree import Entry, Tree
+from indexer.core.tree import Tree
 from indexer.engine.answers import (
     Answers,
     FileSource,
@@ -37,7 +37,7 @@ from indexer.engine.answers import (
     about_model,
 )
 from indexer.engine.events import Event
-from indexer.engine.freshness import fresh_head
+from indexer.engine.freshness import Part, fresh_head, parts_of
 from indexer.engine.inputs import children_document, remember_inputs
 from indexer.engine.types import FrameType, bystanders
 from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
@@ -281,27 +281,24 @@ class Regeneration:
         self, step: Step, batch: FrameBatch
     ) -> tuple[list[ChildFrame], list[ChildBody], bool]:
         """What a folder's frame is made from, and whether every part of it is current."""
-        rules, current = self.type.rules, True
+        rules, algorithm, current = self.type.rules, self.engine.algorithm, True
         frames: list[ChildFrame] = []
         bodies: list[ChildBody] = []
-        assert step.entry.folder is not None
-        for name, child in step.entry.folder.entries.items():
-            path = paths.join(step.path, name)
-            head = self._head(path, child, batch) if rules.wants(child) else None
-            if rules.wants(child) and not rules.is_current(head, child):
+        for part in self._parts(step, batch):
+            if part.own and not rules.is_current(part.head, part.entry):
                 current = False
-            raw = paths.text_to_bytes(name)
-            node_id = self.tree.node_id(path, child)
-            frames.append(
-                ChildFrame(node_id, raw, child.kind.label, head.frame_id if head else None)
-            )
-            bodies.append(ChildBody(raw, child.kind.label, head.content if head else None))
+            frames.append(part.frame(algorithm))
+            bodies.append(part.body)
         return frames, bodies, current
 
-    def _head(self, path: str, entry: Entry, batch: FrameBatch) -> Head | None:
-        agent = self.type.rules.agent_for(entry)
-        new = batch.heads.get((path, self.type.name, agent))
-        return new or self.engine.shelf.head(path, self.type.name, agent)
+    def _parts(self, step: Step, batch: FrameBatch) -> Iterator[Part]:
+        shelf = self.engine.shelf
+
+        def head_at(path: str, frame_type: str, agent: str) -> Head | None:
+            new = batch.heads.get((path, frame_type, agent))
+            return new or shelf.head(path, frame_type, agent)
+
+        return parts_of(self.engine, self.tree, self.type, step.path, step.entry, head_at)
 
     def _folder_frame(self, step: Step, chunk: list[Step], batch: FrameBatch) -> list[Event]:
         maker = self.type.folder
@@ -360,7 +357,7 @@ class Regeneration:
 
     def _read_bodies(self, wanted: Iterable[BodyHash]) -> None:
         missing = [content for content in wanted if content not in self._bodies]
-        self._bodies.update(self.engine.shelf.store.bodies(missing))
+        self._bodies.update(self.engine.shelf.bodies(missing))
 
     def _fetch_bodies(self, chunk: Iterable[Step], batch: FrameBatch) -> None:
         """Read in one query the bodies that this chunk's policies may need, once one runs."""
@@ -372,11 +369,8 @@ class Regeneration:
         wanted: set[BodyHash] = set()
         for step in chunk:
             if step.entry.folder is not None:
-                for name, child in step.entry.folder.entries.items():
-                    if self.type.rules.wants(child):
-                        head = self._head(paths.join(step.path, name), child, batch)
-                        if head is not None:
-                            wanted.add(head.content)
+                parts = self._parts(step, batch)
+                wanted.update(part.head.content for part in parts if part.head is not None)
         self._read_bodies(wanted)
 
     # -- storing

@@ -27,6 +27,8 @@ class Rules:
     has_folder_frames: bool
     file_agent: str
     folder_agent: str
+    gathers: str = ""
+    """The type whose frames by agents a folder's frame is made from too; `*` means every type."""
 
     def covers(self, path: str) -> bool:
         """Whether a path lies in a declared scope."""
@@ -61,6 +63,9 @@ class Step(NamedTuple):
     path: str
     entry: Entry
 
+
+EVERY_TYPE = "*"
+"""Stands for all frames of a child."""
 
 HeadOf = Callable[[str, str], Head | None]
 """The head of a type at (path, agent)."""
