@@ -20,6 +20,7 @@ from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+    from indexer.engine.runs import Run
 
 
 class Framing:
@@ -37,6 +38,8 @@ class Framing:
         """The workspace's own prompts that the types were read with."""
         self.claims: dict[MemoKey, object] = {}
         """Which run asks a model for what now; only the writing thread looks here."""
+        self.runs: set[Run] = set()
+        """Runs that may have answers under way."""
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
         self._states: tuple[object, States] | None = None

@@ -189,9 +189,7 @@ class LlmSettings:
         return Caps(calls, None if cost is None else Decimal(str(cost)))
 
 
-def load_llm_settings(
-    root: Path, environment: Mapping[str, str] | None = None
-) -> LlmSettings:
+def load_llm_settings(root: Path, environment: Mapping[str, str] | None = None) -> LlmSettings:
     """The `[llm]` section of a workspace; the environment goes before the file."""
     variables = os.environ if environment is None else environment
     document = read_document(root / FILE) or {}

@@ -133,7 +133,11 @@ class Regeneration:
 
     def _workers(self) -> GeneratorPool | None:
         maker = self.type.file
-        if maker is not None and self._pool is None and not isinstance(maker.generator, ModelWriter):
+        if (
+            maker is not None
+            and self._pool is None
+            and not isinstance(maker.generator, ModelWriter)
+        ):
             sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
             self._pool = GeneratorPool(
                 self.engine.root, self.engine.algorithm, maker.generator, sent
@@ -338,7 +342,7 @@ class Regeneration:
     def inputs_of(self, bodies: Iterable[ChildBody]) -> list[ChildInput]:
         """A folder's children as a policy sees them."""
         return [
-            ChildInput(paths.bytes_to_text(name), kind, body and self.body_of(body))
+            ChildInput(paths.bytes_to_text(name), kind, self.body_of(body) if body else None)
             for name, kind, body in bodies
         ]
 

@@ -7,7 +7,13 @@ from typing import Any
 
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
-from indexer.engine.transfer import agent_records, check_memo, check_note, model_records, note_records
+from indexer.engine.transfer import (
+    agent_records,
+    check_memo,
+    check_note,
+    model_records,
+    note_records,
+)
 from indexer.errors import MerkleError
 from indexer.store.database import Database
 from indexer.store.frames import FrameStore

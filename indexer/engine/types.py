@@ -90,7 +90,7 @@ class FrameType:
     @property
     def writers(self) -> tuple[ModelWriter, ...]:
         """The models that write frames of this type."""
-        made = (self.file and self.file.writer, self.folder and self.folder.writer)
+        made = [maker.writer for maker in (self.file, self.folder) if maker is not None]
         return tuple(writer for writer in made if writer is not None)
 
 
@@ -291,9 +291,7 @@ def _written(write: MakeWriter, name: str, options: dict[str, object]) -> FileMa
     return FileMaker(writer, name, options, fingerprint(writer.fingerprint_parts()), False)
 
 
-def _written_folder(
-    write: MakeWriter, name: str, options: dict[str, object]
-) -> FolderMaker | None:
+def _written_folder(write: MakeWriter, name: str, options: dict[str, object]) -> FolderMaker | None:
     if name != MODEL:
         return None
     writer = write("folder", options)

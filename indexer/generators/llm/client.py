@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from indexer.core.secrets import redact
@@ -54,7 +55,7 @@ class Answer(NamedTuple):
     """Whether the output limit ended it."""
 
 
-class CallFailed(Exception):  # noqa: N818  # it is an outcome, and never leaves this package
+class CallFailed(Exception):
     """An attempt without an answer."""
 
     def __init__(
@@ -79,19 +80,23 @@ class CallFailed(Exception):  # noqa: N818  # it is an outcome, and never leaves
         self.usage = usage
 
 
+def check_extra() -> None:
+    """Refuse to go on where the client library is not installed; without loading it."""
+    if find_spec("openai") is None:
+        raise ModelExtraError(
+            "frames that a model writes need the openai package",
+            hint="pip install 'merkle[llm]'",
+        )
+
+
 class ModelClient:
     """A connection pool to one server; safe to use from many threads."""
 
     def __init__(self, server: Server, key: str | None) -> None:
         self._server = server
         self._key = _checked_key(key)
-        try:
-            self._openai: Any = import_module("openai")
-        except ImportError as error:
-            raise ModelExtraError(
-                "frames of type llm need the openai package",
-                hint="pip install 'merkle[llm]'",
-            ) from error
+        check_extra()
+        self._openai: Any = import_module("openai")
         self._client: Any = self._openai.OpenAI(
             api_key=self._key or _NO_KEY,
             base_url=server.base_url,

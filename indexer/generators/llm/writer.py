@@ -146,9 +146,7 @@ class ModelWriter:
             cut_to(body, most, self.count)
             for body, most in zip(bodies[:listed], given, strict=True)
         ]
-        text = "".join(
-            f"{name}{piece.text}\n" for name, piece in zip(names, pieces, strict=False)
-        )
+        text = "".join(f"{name}{piece.text}\n" for name, piece in zip(names, pieces, strict=False))
         return self._request(heading, text, _cut_of_folder(pieces, len(children)))
 
     def estimate(self, children: int, known: int) -> int:
