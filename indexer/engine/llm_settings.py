@@ -130,7 +130,7 @@ LLM_SETTINGS: Final = (
     LlmSetting("key_env", "OPENAI_API_KEY", _variable,
                "the environment variable with the key; empty: none is sent"),
     LlmSetting("limit_parameter", None, _limit_name,
-               "how the output limit is called; by default max_tokens off api.openai.com"),
+               "how the output limit is called; unset: max_tokens, but not at OpenAI itself"),
     LlmSetting("timeout", 60.0, _seconds, "seconds before an attempt counts as failed"),
     LlmSetting("retries", 3, _whole(0, 20), "further attempts after a failure that may pass"),
     LlmSetting("max_wait", 60.0, _seconds, "longest pause in seconds before another attempt"),
@@ -217,6 +217,19 @@ def load_llm_settings(root: Path, environment: Mapping[str, str] | None = None) 
             named = origin.where if origin.kind == "environment" else f"{FILE}: {setting.key}"
             raise ConfigError(f"{named}: {error}", hint=setting.about) from None
     return LlmSettings(values, origins, _windows(section), _prices(section))
+
+
+def declared_models(root: Path) -> list[str]:
+    """The models that types in the file name, without making anything of them."""
+    types = (read_document(root / FILE) or {}).get("types")
+    makers = [
+        maker
+        for declared in (types.values() if isinstance(types, dict) else ())
+        if isinstance(declared, dict)
+        for maker in (declared.get("file"), declared.get("folder"))
+        if isinstance(maker, dict) and maker.get("use") == "llm"
+    ]
+    return sorted({str(maker.get("model")) for maker in makers if maker.get("model")})
 
 
 def _table(section: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -101,3 +101,11 @@ def lose_database(root: Path) -> None:
 def remove(path: Path) -> None:
     """Delete a file or a folder."""
     shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@pytest.fixture
+def space() -> Iterator[Space]:
+    """An empty workspace that asks nobody."""
+    made = Space()
+    yield made
+    made.close()
