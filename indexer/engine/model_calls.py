@@ -111,7 +111,8 @@ class ModelCalls:
 
     def take(self) -> list[Answered]:
         """The answers that have come since."""
-        self._arrived.clear()
+        if self.stopped != "stopped":
+            self._arrived.clear()
         taken = []
         while self._came:
             one = self._came.popleft()
@@ -147,6 +148,8 @@ class ModelCalls:
         for key in self._asked:
             self._claims.pop(key, None)
         self._asked.clear()
+        # Whoever waits has nothing left to wait for.
+        self._arrived.set()
         if self._client is not None:
             self._client.close()
 
