@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
 
+_SHORT_CHUNK: Final = 60
+"""Steps up to which each policy reads for itself."""
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -121,7 +124,10 @@ class Regeneration:
 
     def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
         head_of = self.engine.shelf.heads_of(self.type.name)
-        steps = stale_steps(self.tree, self.type.rules, head_of, within, recursive=recursive)
+        settled = self.engine.shelf.settled(self.type.rules)
+        steps = stale_steps(
+            self.tree, self.type.rules, head_of, within, recursive=recursive, settled=settled
+        )
         return (step for step in steps if (step.path, step.entry.content_id) not in self._stuck)
 
     def _note_stuck(self, chunk: Iterable[Step]) -> None:
@@ -324,7 +330,7 @@ class Regeneration:
         if content is None:
             assert not isinstance(maker.policy, ModelWriter)
             action = Action.GENERATED
-            self._fetch_bodies(chunk, batch)
+            self._fetch_bodies(step, chunk, batch)
             inputs = self.inputs_of(bodies)
             try:
                 content = self._keep_body(maker.policy.synthesize(inputs), batch)
@@ -363,15 +369,23 @@ class Regeneration:
         missing = [content for content in wanted if content not in self._bodies]
         self._bodies.update(self.engine.shelf.bodies(missing))
 
-    def _fetch_bodies(self, chunk: Iterable[Step], batch: FrameBatch) -> None:
-        """Read in one query the bodies that this chunk's policies may need, once one runs."""
-        if self._fetched:
-            return
-        self._fetched = True
-        if len(self._bodies) > 20 * CHUNK:
-            self._bodies = dict(batch.bodies)
+    def _fetch_bodies(self, step: Step, chunk: list[Step], batch: FrameBatch) -> None:
+        """Read the bodies that a policy is about to see; in a long chunk those of all policies.
+
+        After one edit the rest of the way up is mostly reused, and its bodies lie far apart.
+        """
+        if len(chunk) <= _SHORT_CHUNK:
+            self._read_parts([step], batch)
+        elif not self._fetched:
+            self._fetched = True
+            if len(self._bodies) > 20 * CHUNK:
+                self._bodies = dict(batch.bodies)
+            self._read_parts(chunk, batch)
+
+    def _read_parts(self, steps: Iterable[Step], batch: FrameBatch) -> None:
+        """Read in one go what some folders' frames are made from."""
         wanted: set[BodyHash] = set()
-        for step in chunk:
+        for step in steps:
             if step.entry.folder is not None:
                 parts = self._parts(step, batch)
                 wanted.update(part.head.content for part in parts if part.head is not None)

@@ -9,6 +9,7 @@ from typing import Final
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
+from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
 from indexer.store.frames import FrameBatch, FrameStore, ModelResult
 
@@ -50,6 +51,7 @@ class Shelf:
         self._frames: set[FrameId] | None = None
         self._inputs: set[bytes] | None = None
         self._next_seq: int | None = None
+        self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
         self.version = 0
         """Moves with every change of a head."""
 
@@ -88,6 +90,10 @@ class Shelf:
             if head is not None:
                 found[slot] = head
         return found
+
+    def settled(self, rules: Rules) -> dict[str, ContentId]:
+        """Where nothing was stale, of a type that keeps no frames of folders."""
+        return self._settled.setdefault((rules.type, rules.folder_config), {})
 
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""
@@ -181,12 +187,21 @@ class Shelf:
         if self._slots is not None:
             for (path, frame_type, agent), head in batch.heads.items():
                 self._slots.setdefault((frame_type, agent), {})[path] = head
+        self._unsettle(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
         if self._models is not None:
             self._models.update(batch.models)
         if batch.heads:
             self.version += 1
+
+    def _unsettle(self, heads: Mapping[HeadKey, Head]) -> None:
+        for (path, frame_type, _), head in heads.items():
+            if head.verified is None:
+                for (kind, _), folders in self._settled.items():
+                    if kind == frame_type:
+                        for above in paths.ancestors(path):
+                            folders.pop(above, None)
 
     def unproved(
         self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
@@ -224,4 +239,5 @@ class Shelf:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._models = self._next_seq = None
+            self._settled.clear()
             self.version += 1
