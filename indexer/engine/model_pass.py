@@ -222,11 +222,11 @@ class ModelPass:
             above = self._steps.get(parent)
             if not siblings and above is not None:
                 ready[parent] = above
-        for path, step in list(ready.items()):
-            if rules.is_current(head_of(path, rules.agent_for(step.entry)), step.entry):
-                del ready[path]
-        if ready and not any(path in ready for later in self._chunks for path, _ in later):
-            self._chunks.appendleft(list(ready.values()))
+        if ready:
+            later = {path for chunk in self._chunks for path, _ in chunk}
+            due = [step for step in self._still_stale(ready.values()) if step.path not in later]
+            if due:
+                self._chunks.appendleft(due)
         if self._progress is not None and done:
             self._progress(done)
 
