@@ -44,6 +44,7 @@ HOMES = {
     "jinja2": {"web"},
     "markdown_it": {"web"},
     "markupsafe": {"web"},
+    "openai": {"generators"},
     "psycopg": {"shared"},
     "rich": {"cli"},
     "starlette": {"service", "web", "mcp"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from indexer.cli.durations import some_duration
+from indexer.cli.models import watcher_limits
 from indexer.cli.opening import open_workspace, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
@@ -64,7 +65,8 @@ def _once(options: Globals) -> int:
         with scan_progress(options) as progress:
             scanned = workspace.scan(progress=progress)
         with frame_progress(options) as progress:
-            made = workspace.regenerate(progress=progress)
+            # As the watcher itself: models only as far as it may ask them unasked.
+            made = workspace.regenerate(progress=progress, **watcher_limits(workspace.root))
     if options.json:
         counts = {"generated": made["regenerated"], "reused": made["reused"]}
         print_json({**scanned, **counts, "failed": made["failed"]})

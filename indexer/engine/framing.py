@@ -6,13 +6,14 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from indexer.core.frames import FrameId, HeadKey
+from indexer.core.frames import FrameId, HeadKey, MemoKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
 from indexer.engine.corpus import Corpus
 from indexer.engine.journaling import open_journal
 from indexer.engine.late import LateModule
+from indexer.engine.prompt_files import own_prompts, prompt_contents
 from indexer.engine.reading import States, count_states
 from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
@@ -24,6 +25,7 @@ from indexer.synthesis.base import Tokens
 if TYPE_CHECKING:
     from indexer.engine import session_desk
     from indexer.engine.engine import Engine
+    from indexer.engine.runs import Run
     from indexer.engine.session_desk import Desk
 else:
     session_desk = LateModule("indexer.engine.session_desk")
@@ -43,7 +45,13 @@ class Framing:
         self.applied: int | None = None
         """The last journal record that the database has, where this process has seen it stored."""
         self._journal: Journal | None = None
-        self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
+        self._types: tuple[tuple[bytes | None, ...], dict[str, FrameType]] | None = None
+        self._prompts: tuple[str, ...] = ()
+        """The workspace's own prompts that the types were read with."""
+        self.claims: dict[MemoKey, object] = {}
+        """Which run asks a model for what now; only the writing thread looks here."""
+        self.runs: set[Run] = set()
+        """Runs that may have answers under way."""
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
         self._states: tuple[object, States] | None = None
@@ -81,10 +89,13 @@ class Framing:
             text: bytes | None = (root / "merkle.toml").read_bytes()
         except OSError:
             text = None
-        if self._types is None or self._types[0] != text:
+        read = (text, *prompt_contents(root, self._prompts))
+        if self._types is None or self._types[0] != read:
             tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
             limit = load_settings(root).size_limit
-            self._types = (text, load_types(root, limit, tokens))
+            types = load_types(root, limit, tokens)
+            self._prompts = own_prompts(types.values())
+            self._types = ((text, *prompt_contents(root, self._prompts)), types)
 
     @property
     def counter(self) -> TiktokenCounter:

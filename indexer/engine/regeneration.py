@@ -28,12 +28,21 @@ from indexer.core.frames import (
 from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
+from indexer.engine.answers import (
+    Answers,
+    FileSource,
+    FolderSource,
+    NoAnswers,
+    TextSource,
+    about_model,
+)
 from indexer.engine.events import Event
 from indexer.engine.freshness import Part, fresh_head, parts_of
 from indexer.engine.inputs import children_document, remember_inputs
 from indexer.engine.types import FrameType, bystanders
 from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
 from indexer.errors import CorruptError
+from indexer.generators.llm.writer import ModelWriter
 from indexer.regenerate.plan import Step, chunks, stale_steps
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
@@ -70,6 +79,10 @@ class Regeneration:
     progress: Callable[[int], None] | None = None
     asked_by: str | None = None
     """Who asked for it: kept beside the frames, no part of their ids."""
+    answers: Answers = field(default_factory=NoAnswers)
+    """Who is told what a model has to write."""
+    patient: bool = False
+    """Whether folders wait until everything below them is current."""
     _bodies: dict[BodyHash, str] = field(default_factory=dict)
     """Bodies made or read in this pass that a folder above may still need."""
     _fetched: bool = False
@@ -99,6 +112,10 @@ class Regeneration:
         self._run_chunk(chunk, files if len(chunk) < limit else 2 * limit)
         return bool(chunk)
 
+    def run_steps(self, chunk: list[Step], files: int = 0) -> None:
+        """Make exactly these, children before parents, where their inputs are there."""
+        self._run_chunk(chunk, files)
+
     def close(self) -> None:
         """End the worker processes, if there are any."""
         if self._pool is not None:
@@ -122,7 +139,11 @@ class Regeneration:
 
     def _workers(self) -> GeneratorPool | None:
         maker = self.type.file
-        if maker is not None and self._pool is None:
+        if (
+            maker is not None
+            and self._pool is None
+            and not isinstance(maker.generator, ModelWriter)
+        ):
             sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
             self._pool = GeneratorPool(
                 self.engine.root, self.engine.algorithm, maker.generator, sent
@@ -182,7 +203,9 @@ class Regeneration:
                 key = key_of_file(self.type.file.print, self.type.name, name, source.content)
             _, known = self.engine.shelf.memo(key)
             if known is not None:
-                made[step.path] = _Made(known, Action.REUSED)
+                made[step.path] = self._known_file(key, known)
+            elif self.type.file.writer is not None:
+                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
             else:
                 # The same name and content twice in one pass is computed once.
                 waiting.setdefault(key, []).append(step)
@@ -200,6 +223,18 @@ class Regeneration:
             waiting = again
         return made
 
+    def _known_file(self, key: MemoKey, content: BodyHash) -> _Made:
+        assert self.type.file is not None
+        if self.type.file.writer is None:
+            return _Made(content, Action.REUSED)
+        return _Made(content, self.answers.action(key), about=about_model(self.engine.shelf, key))
+
+    def _ask_for_file(self, key: MemoKey, step: Step, source: BodyHash | None) -> _Made:
+        entry = step.entry
+        wanted = FileSource(step.path, entry.content_id, entry.size)
+        self.answers.want(key, step, TextSource(step.path, source) if source else wanted)
+        return _Made(None, Action.GENERATED, is_pending=True)
+
     def _run_generator(
         self, steps: list[Step], sources: Mapping[str, BodyHash], expected: int
     ) -> list[Generated]:
@@ -209,7 +244,7 @@ class Regeneration:
             tasks = [Task(step.path, step.entry.content_id, step.entry.size) for step in steps]
             return pool.run(tasks, expected)
         self._read_bodies(sources[step.path] for step in steps)
-        return [pool.run_on(step.path, self._body(sources[step.path])) for step in steps]
+        return [pool.run_on(step.path, self.body_of(sources[step.path])) for step in steps]
 
     def _input_head(self, step: Step) -> Head | None:
         """The fresh frame that this type reads instead of the file."""
@@ -234,6 +269,8 @@ class Regeneration:
             made[step.path] = _Made(content, action)
 
     def _file_frame(self, step: Step, made: _Made | None, batch: FrameBatch) -> list[Event]:
+        if made is not None and made.is_pending:
+            return []
         if made is None or made.content is None:
             problem = (made.problem or "") if made else ""
             return [Event("failed", step.path, self.type.name, None, problem)]
@@ -244,7 +281,9 @@ class Regeneration:
             node_id, self.type.file.print, source.frame_id if source else None
         )
         agent = self.type.rules.file_agent
-        return self._put(step, agent, basis, made.content, made.action, node_id, None, batch, True)
+        return self._put(
+            step, agent, basis, made.content, made.action, node_id, None, batch, True, made.about
+        )
 
     # -- folders
 
@@ -275,16 +314,24 @@ class Regeneration:
         maker = self.type.folder
         assert maker is not None
         frames, bodies, current = self._children(step, batch)
+        if not current and (self.patient or maker.writer is not None):
+            return []
         basis = basis_of_synthesis(
             paths.text_to_bytes(step.path), self.type.name, maker.print, frames
         )
         key = key_of_folder(maker.print, self.type.name, bodies)
         generation, content = batch.memo.get(key, self.engine.shelf.memo(key))
-        action = Action.REUSED
+        action, about = Action.REUSED, {}
+        if maker.writer is not None:
+            if content is None:
+                self.answers.want(key, step, FolderSource(tuple(bodies)))
+                return []
+            action, about = self.answers.action(key), about_model(self.engine.shelf, key)
         if content is None:
+            assert not isinstance(maker.policy, ModelWriter)
             action = Action.GENERATED
             self._fetch_bodies(step, chunk, batch)
-            inputs = self._inputs(bodies)
+            inputs = self.inputs_of(bodies)
             try:
                 content = self._keep_body(maker.policy.synthesize(inputs), batch)
             except Exception as error:  # a custom policy may raise anything
@@ -294,15 +341,19 @@ class Regeneration:
         node_id = self.tree.node_id(step.path, step.entry)
         document = children_document(maker.print, frames)
         agent = self.type.rules.folder_agent
-        return self._put(step, agent, basis, content, action, node_id, document, batch, current)
+        return self._put(
+            step, agent, basis, content, action, node_id, document, batch, current, about
+        )
 
-    def _inputs(self, bodies: list[ChildBody]) -> list[ChildInput]:
+    def inputs_of(self, bodies: Iterable[ChildBody]) -> list[ChildInput]:
+        """A folder's children as a policy sees them."""
         return [
-            ChildInput(paths.bytes_to_text(name), kind, None if body is None else self._body(body))
+            ChildInput(paths.bytes_to_text(name), kind, self.body_of(body) if body else None)
             for name, kind, body in bodies
         ]
 
-    def _body(self, content: BodyHash) -> str:
+    def body_of(self, content: BodyHash) -> str:
+        """A body that must be stored."""
         known = self._bodies.get(content)
         if known is None:
             self._read_bodies([content])
@@ -359,6 +410,7 @@ class Regeneration:
         document: dict[str, object] | None,
         batch: FrameBatch,
         current: bool,
+        extra: Mapping[str, object],
     ) -> list[Event]:
         identity = frame_id(basis, self.type.name, agent, content)
         verified = step.entry.content_id if current else None
@@ -376,7 +428,7 @@ class Regeneration:
         inputs = None
         if document is not None:
             inputs = remember_inputs(self.engine, key, document, batch)
-        about = {"action": action.value}
+        about = {"action": action.value, **extra}
         if self.asked_by is not None:
             about["asked_by"] = self.asked_by
         meta, now, kind = json.dumps(about), self.engine.clock.now_ns(), self.type.name
@@ -393,6 +445,9 @@ class _Made(NamedTuple):
     content: BodyHash | None
     action: Action
     problem: str | None = None
+    is_pending: bool = False
+    """Whether a model has yet to write it."""
+    about: Mapping[str, object] = {}
 
 
 def _failed(outcome: Generated) -> _Made:

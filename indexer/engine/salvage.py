@@ -10,7 +10,14 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
 from indexer.engine.manifests import check_manifest, manifest_records
-from indexer.engine.transfer import SESSION, agent_records, check_note, note_records
+from indexer.engine.transfer import (
+    SESSION,
+    agent_records,
+    check_memo,
+    check_note,
+    model_records,
+    note_records,
+)
 from indexer.errors import MerkleError
 from indexer.store.database import Database
 from indexer.store.frames import FrameStore
@@ -26,7 +33,7 @@ else:
 def missing_records(
     layout: Layout, algorithm: WorkspaceHash, kept: Iterable[Mapping[str, Any]]
 ) -> list[JsonObject]:
-    """Agents, notes and manifests that the database has and the kept records do not.
+    """What the database has of agents, notes, models and manifests, and the kept records lack.
 
     Nothing when the database cannot be read. Each note is taken only if its id follows from it.
     """
@@ -35,6 +42,7 @@ def missing_records(
     records = list(kept)
     agents = {record["id"] for record in records if record["kind"] == "agent"}
     frames = {record["frame_id"] for record in records if record["kind"] == "frame"}
+    paid = {record["key"] for record in records if record["kind"] == "model"}
     manifests = {record["id"] for record in records if record["kind"] == "manifest"}
     found: list[JsonObject] = []
     try:
@@ -48,6 +56,11 @@ def missing_records(
             record
             for record in note_records(store)
             if record["frame_id"] not in frames and _holds(algorithm, record)
+        ]
+        found += [
+            record
+            for record in model_records(store)
+            if record["key"] not in paid and _holds(algorithm, record)
         ]
         found += [
             record
@@ -86,7 +99,10 @@ def settled_sessions(
 
 def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
     try:
-        check_note(algorithm, record)
+        if record["kind"] == "model":
+            check_memo(record)
+        else:
+            check_note(algorithm, record)
     except (MerkleError, KeyError, TypeError, ValueError, StopIteration):
         return False
     return True

@@ -11,7 +11,7 @@ from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
 from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore
+from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult
 from indexer.store.postings import index_bodies
 
 Slot = tuple[str, str]
@@ -39,6 +39,7 @@ class Shelf:
         """Held for moments only, unlike the other, which is held while a batch is stored."""
         self._slots: dict[Slot, dict[str, Head]] | None = None
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
+        self._models: dict[MemoKey, ModelResult] | None = None
         self._bodies: BodyNumbers | None = None
         self._frames: dict[FrameId, int] | None = None
         self._inputs: set[bytes] | None = None
@@ -101,6 +102,14 @@ class Shelf:
             with self._lock:
                 known = self._memo = self._memo or self.store.memo()
         return known.get(key, (0, None))
+
+    def model(self, key: MemoKey) -> ModelResult | None:
+        """The result of a key that a model wrote."""
+        known = self._models
+        if known is None:
+            with self._lock:
+                known = self._models = self._models or self.store.models()
+        return known.get(key)
 
     @property
     def body_numbers(self) -> BodyNumbers:
@@ -206,6 +215,8 @@ class Shelf:
         self._unsettle(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
+        if self._models is not None:
+            self._models.update(batch.models)
         if batch.heads:
             self._step(frozenset(path for path, _, _ in batch.heads))
 
@@ -259,7 +270,7 @@ class Shelf:
         """Drop the cache, so that the next use reads the store again."""
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
-            self._next_seq = self._next_number = None
+            self._models = self._next_seq = self._next_number = None
             self._settled.clear()
             self._step(None)
         with self._moving:

@@ -11,6 +11,7 @@ from indexer.errors import UsageError
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+    from indexer.engine.frame_methods import Steps
 
 Check = Callable[[Any], bool]
 
@@ -73,6 +74,8 @@ class Operation:
     optional: Mapping[str, Check]
     writes: bool
     """Whether it has to run on the keeper's thread."""
+    begin: str | None = None
+    """The method that gives its steps, where it may have to wait for something in between."""
     disk: bool = True
     """Whether the index has to catch up with the disk first."""
     once: bool = False
@@ -118,6 +121,16 @@ class Operation:
                 return getattr(engine, self.method)(**arguments)
         return getattr(engine, self.method)(**arguments)
 
+    def start(self, engine: Engine, values: Mapping[str, Any]) -> Steps:
+        """The steps of an operation that is not done in one go."""
+        assert self.begin is not None
+        steps: Steps = getattr(engine, self.begin)(**self.arguments(values))
+        return steps
+
+
+_LIMITS: Final[dict[str, Check]] = {
+    "max_calls": _is_count, "max_cost": _is_number, "yes": _is_flag,
+}  # fmt: skip
 
 _CONTENT: Final = {
     "role": _is_text, "text": _is_text, "payload": _is_object, "label": _is_text,
@@ -188,14 +201,23 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "regenerate": Operation(
         "regenerate",
         {"node": _is_text},
-        {"frame_type": _is_text, "recursive": _is_flag, "plan": _is_flag, "agent": _is_text},
+        {
+            "frame_type": _is_text,
+            "recursive": _is_flag,
+            "plan": _is_flag,
+            "agent": _is_text,
+            "models": _is_flag,
+            **_LIMITS,
+        },
         writes=True,
+        begin="begin_regenerate",
     ),
     "synthesize": Operation(
         "synthesize",
         {"node": _is_text, "frame_type": _is_text},
-        {"policy": _is_text, "agent": _is_text},
+        {"policy": _is_text, "agent": _is_text, **_LIMITS},
         writes=True,
+        begin="begin_synthesize",
     ),
     "invalidate": Operation(
         "invalidate", {"node": _is_text}, {"frame_type": _is_text}, writes=True

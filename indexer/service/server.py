@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -26,6 +28,9 @@ from indexer.service.operations import OPERATIONS, Operation
 from indexer.store.database import DatabaseError
 
 T = TypeVar("T")
+
+_LOOK_AGAIN: Final = 0.5
+"""Seconds between two looks whether a client of a long run is still there."""
 
 MAX_BODY: Final = 8 << 20
 """Bytes of a request's body; the longest sensible one is a frame with every byte escaped."""
@@ -65,7 +70,12 @@ class Api:
             Route("/v1/events", self.events, methods=["GET"]),
         ]
         routes += [
-            self._route("POST", f"/v1/{name}", self._frame_operation(operation))
+            self._route(
+                "POST",
+                f"/v1/{name}",
+                self._frame_operation(operation),
+                in_steps=operation.begin is not None,
+            )
             for name, operation in OPERATIONS.items()
         ]
         return Starlette(
@@ -95,6 +105,7 @@ class Api:
         operation: Callable[[_Arguments], Any],
         *,
         inline: bool = False,
+        in_steps: bool = False,
     ) -> Route:
         async def endpoint(request: Request) -> Response:
             with self.in_use():
@@ -102,6 +113,8 @@ class Api:
                     arguments = await _Arguments.of(request)
                     if inline:
                         return _answer(200, operation(arguments))
+                    if in_steps:
+                        return _answer(200, await _unless_gone(request, operation, arguments))
                     return _answer(200, await run_in_threadpool(operation, arguments))
                 except MerkleError as error:
                     return _answer(status_of(error), error_document(error))
@@ -121,6 +134,7 @@ class Api:
             "watches": health.watches,
             "batches": health.batches,
             "pending": health.pending,
+            "frames": health.frames,
         }
 
     def status(self, arguments: _Arguments) -> dict[str, Any]:
@@ -208,6 +222,8 @@ class Api:
 
         def run(arguments: _Arguments) -> Any:
             operation.arguments(arguments.values)
+            if operation.begin is not None:
+                return self._in_steps(operation, arguments)
             writes = operation.is_writing(arguments.values)
             document = self.perform(
                 lambda engine: operation.run(engine, arguments.values),
@@ -226,16 +242,35 @@ class Api:
         What has nothing to do with files (`disk` is False) waits for no event.
         """
         proved = self.keeper.catch_up() if disk else True
+        if writes or not proved:
+            return self._on_keeper(lambda: work(self.engine), proved)
+        return work(self.engine)
 
-        def on_keeper() -> T:
-            # Where events cannot be relied on, the engine looks at the disk itself.
+    def _on_keeper(self, work: Callable[[], T], proved: bool) -> T:
+        """Where events cannot be relied on, the engine looks at the disk itself."""
+
+        def looking() -> T:
             self.engine.served = proved
             try:
-                return work(self.engine)
+                return work()
             finally:
                 self.engine.served = True
 
-        return self.keeper.call(on_keeper) if writes or not proved else work(self.engine)
+        return self.keeper.call(looking)
+
+    def _in_steps(self, operation: Operation, arguments: _Arguments) -> Any:
+        """Work that may wait for hours, without the keeper: it only makes the steps."""
+        proved = self.keeper.catch_up() if operation.disk else True
+        work = self._on_keeper(lambda: operation.start(self.engine, arguments.values), proved)
+        try:
+            while not arguments.gone.is_set() and not self._on_keeper(work.step, proved):
+                work.wait()
+            work.leave()
+        finally:
+            # A keeper that stops has closed it already.
+            with contextlib.suppress(StoppingError):
+                self._on_keeper(work.close, proved)
+        return work.document()
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""
@@ -247,6 +282,8 @@ class _Arguments:
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
+        self.gone = threading.Event()
+        """Set when nobody waits for the answer any more."""
 
     @classmethod
     async def of(cls, request: Request) -> _Arguments:
@@ -291,6 +328,18 @@ class _Arguments:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
             raise UsageError(f"{name} must be a positive number of seconds")
         return float(value)
+
+
+async def _unless_gone(
+    request: Request, operation: Callable[[_Arguments], Any], arguments: _Arguments
+) -> Any:
+    """Run an operation, and tell it when its client has left: nobody pays for nobody."""
+    work = asyncio.ensure_future(run_in_threadpool(operation, arguments))
+    while not (await asyncio.wait({work}, timeout=_LOOK_AGAIN))[0]:
+        if await request.is_disconnected():
+            arguments.gone.set()
+            break
+    return await work
 
 
 async def _body(request: Request) -> bytes:

@@ -162,5 +162,13 @@ _SESSIONS: Final = """
     WHERE v.node_type <> '';
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS)
+_MODELS: Final = """
+    -- Which results a model wrote: never dropped, always exported, with what they took.
+    CREATE TABLE model_results (
+        key BLOB NOT NULL, generation UINTEGER NOT NULL, content BLOB NOT NULL,
+        meta VARCHAR NOT NULL
+    );
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS)
 """Step N brings a store from version N to N + 1."""
