@@ -15,6 +15,7 @@ from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
+from indexer.engine.audit_methods import AuditMethods
 from indexer.engine.documents import (
     DiffDocument,
     JsonObject,
@@ -55,7 +56,7 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
-class Engine(FrameMethods):
+class Engine(FrameMethods, AuditMethods):
     """One workspace, owned by this process while it is open."""
 
     def __init__(
@@ -229,11 +230,12 @@ class Engine(FrameMethods):
         content: bool = False,
         subset: tuple[int, int] | None = None,
         expect_root: str | None = None,
+        locked: bool = False,
     ) -> ValidateDocument:
-        """Check every invariant of what is stored, and with `content` the disk against it."""
+        """Every invariant of what is stored; the disk against it, or against merkle.lock."""
         with _no_cycle_collection():
             return operations.validate_document(
-                self, content=content, subset=subset, expect_root=expect_root
+                self, content=content, subset=subset, expect_root=expect_root, locked=locked
             )
 
     def log(self, limit: int = 20) -> LogDocument:

@@ -129,5 +129,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "agents": Operation("list_agents", {}, {}, writes=False),
     "export": Operation("export_pack", {"file": _is_text}, {"nodes": _is_texts}, writes=True),
     "import": Operation("import_pack", {"file": _is_text}, {}, writes=True),
+    "lock": Operation("lock", {}, {}, writes=True),
+    "prove": Operation("prove", {"node": _is_text}, {}, writes=False),
+    "report": Operation("report", {}, {"base": _is_text}, writes=False),
     "compact": Operation("compact", {"keep_seconds": _is_number}, {}, writes=True),
 }

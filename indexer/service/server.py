@@ -151,15 +151,18 @@ class Api:
         content = arguments.flag("content", False)
         subset = arguments.get("subset")
         expect = arguments.get("expect_root")
+        locked = arguments.flag("locked", False)
         if subset is not None and not _is_subset(subset):
             raise UsageError("subset must be two numbers, part and parts")
         if expect is not None and not isinstance(expect, str):
             raise UsageError("expect_root must be text")
-        if content or subset is not None:
+        if content or locked or subset is not None:
             self._keeper.catch_up()
         part = None if subset is None else (subset[0], subset[1])
         return self._keeper.call(
-            lambda: self._engine.validate(content=content, subset=part, expect_root=expect)
+            lambda: self._engine.validate(
+                content=content, subset=part, expect_root=expect, locked=locked
+            )
         )
 
     def log(self, arguments: _Arguments) -> Any:
