@@ -153,6 +153,8 @@ def _with_folders(tree: Tree, folder: Folder, locked: dict[str, ContentId]) -> C
         for name, entry in folder.entries.items()
         if entry.folder is None
     ]
-    entries += [(paths.text_to_bytes(name), Kind.DIRECTORY, found) for name, found in locked.items()]
+    entries += [
+        (paths.text_to_bytes(name), Kind.DIRECTORY, found) for name, found in locked.items()
+    ]
     records = [tree.algorithm.record(*entry) for entry in sorted(entries)]
     return tree.algorithm.of_folder(records, len(records))

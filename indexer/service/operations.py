@@ -7,46 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from indexer.errors import UsageError
+from indexer.service.arguments import (
+    Check,
+    checked,
+    is_count,
+    is_file,
+    is_flag,
+    is_number,
+    is_table,
+    is_text,
+    is_texts,
+)
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
-
-Check = Callable[[Any], bool]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-
-
-_WORDS: Final[dict[Check, str]] = {
-    _is_text: "text",
-    _is_flag: "true or false",
-    _is_count: "a whole number, not negative",
-    _is_number: "a number, not negative",
-    _is_texts: "a list of texts",
-    _is_table: "an object of texts",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +35,7 @@ class Operation:
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments for the engine, checked; None stands for not given."""
-        known = {**self.required, **self.optional}
-        given = {name: value for name, value in values.items() if value is not None}
-        for name in given:
-            if name not in known:
-                raise UsageError(f"{name} is not an argument", hint=f"known: {', '.join(known)}")
-        for name, check in known.items():
-            if name in self.required and name not in given:
-                raise UsageError(f"{name} is required")
-            if name in given and not check(given[name]):
-                raise UsageError(f"{name} must be {_WORDS[check]}")
+        given = checked(self.required, self.optional, values)
         if "file" in given:
             given["file"] = Path(given["file"])
         return given
@@ -91,46 +56,44 @@ class Operation:
 OPERATIONS: Final[dict[str, Operation]] = {
     "put-frame": Operation(
         "put_frame",
-        {"node": _is_text, "content": _is_text, "frame_type": _is_text, "agent": _is_text},
-        {"seen": _is_text, "on": _is_text, "meta": _is_table, "allow_secrets": _is_flag},
+        {"node": is_text, "content": is_text, "frame_type": is_text, "agent": is_text},
+        {"seen": is_text, "on": is_text, "meta": is_table, "allow_secrets": is_flag},
         writes=True,
     ),
     "get-node": Operation(
         "get_node",
-        {"node": _is_text},
-        {"view": _is_text, "max_frames": _is_count, "frame_type": _is_text, "agent": _is_text},
+        {"node": is_text},
+        {"view": is_text, "max_frames": is_count, "frame_type": is_text, "agent": is_text},
         writes=False,
     ),
     "list-frames": Operation(
-        "list_frames", {"node": _is_text}, {"frame_type": _is_text}, writes=False
+        "list_frames", {"node": is_text}, {"frame_type": is_text}, writes=False
     ),
     "get-head": Operation(
-        "get_head", {"node": _is_text}, {"frame_type": _is_text, "agent": _is_text}, writes=False
+        "get_head", {"node": is_text}, {"frame_type": is_text, "agent": is_text}, writes=False
     ),
-    "explain": Operation("explain", {"node": _is_text}, {"frame_type": _is_text}, writes=False),
+    "explain": Operation("explain", {"node": is_text}, {"frame_type": is_text}, writes=False),
     "regenerate": Operation(
         "regenerate",
-        {"node": _is_text},
-        {"frame_type": _is_text, "recursive": _is_flag, "plan": _is_flag},
+        {"node": is_text},
+        {"frame_type": is_text, "recursive": is_flag, "plan": is_flag},
         writes=True,
     ),
     "synthesize": Operation(
         "synthesize",
-        {"node": _is_text, "frame_type": _is_text},
-        {"policy": _is_text, "agent": _is_text},
+        {"node": is_text, "frame_type": is_text},
+        {"policy": is_text, "agent": is_text},
         writes=True,
     ),
-    "invalidate": Operation(
-        "invalidate", {"node": _is_text}, {"frame_type": _is_text}, writes=True
-    ),
+    "invalidate": Operation("invalidate", {"node": is_text}, {"frame_type": is_text}, writes=True),
     "agent-add": Operation(
-        "add_agent", {"agent_id": _is_text, "role": _is_text}, {"can": _is_texts}, writes=True
+        "add_agent", {"agent_id": is_text, "role": is_text}, {"can": is_texts}, writes=True
     ),
     "agents": Operation("list_agents", {}, {}, writes=False),
-    "export": Operation("export_pack", {"file": _is_text}, {"nodes": _is_texts}, writes=True),
-    "import": Operation("import_pack", {"file": _is_text}, {}, writes=True),
+    "export": Operation("export_pack", {"file": is_file}, {"nodes": is_texts}, writes=True),
+    "import": Operation("import_pack", {"file": is_file}, {}, writes=True),
     "lock": Operation("lock", {}, {}, writes=True),
-    "prove": Operation("prove", {"node": _is_text}, {}, writes=False),
-    "report": Operation("report", {}, {"base": _is_text}, writes=False),
-    "compact": Operation("compact", {"keep_seconds": _is_number}, {}, writes=True),
+    "prove": Operation("prove", {"node": is_text}, {}, writes=False),
+    "report": Operation("report", {}, {"base": is_text}, writes=False),
+    "compact": Operation("compact", {"keep_seconds": is_number}, {}, writes=True),
 }
