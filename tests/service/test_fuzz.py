@@ -67,6 +67,8 @@ class Asked:
             line.lower().split(": ", 1) for line in head.decode().split("\r\n")[1:] if ": " in line
         )
         media = headers.get("content-type", "")
+        # Some of what is sent here is two requests to a server, and has two answers.
+        body = body[: int(headers.get("content-length", len(body)))]
         document = json.loads(body) if media == "application/json" and body else body
         return int(head.split()[1]), media, document
 
