@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from indexer.cli.columns import first, path, short
-from indexer.cli.nodes import node_name, place
+from indexer.cli.nodes import node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
-from indexer.cli.output import show
 from indexer.cli.progress import frame_progress
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
@@ -41,18 +40,27 @@ def command(
 ) -> int:
     """Make the frames of a folder, children first, in or outside the declared scope.
 
-    What is fresh stays, and nothing is computed twice for the same inputs. Exit status 1: some
-    frames could not be made.
+    What is fresh stays, and nothing is computed twice for the same inputs. NODE - reads names
+    from standard input, one a line or each ended by NUL. Exit status 1: some frames could not be
+    made.
 
     \b
     Example:
       merkle synthesize src --type outline
     """
     with open_workspace(options) as workspace, frame_progress(options) as progress:
-        document = workspace.synthesize(
-            node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
+
+        def synthesize(name: str) -> JsonObject:
+            return workspace.synthesize(
+                name, frame_type=frame_type, policy=policy, agent=agent, progress=progress
+            )
+
+        return on_nodes(
+            options, node, synthesize, lambda name, found: _text(options, name, found), _verdict
         )
-    show(options, document, lambda found: _text(node, found))
+
+
+def _verdict(document: JsonObject) -> ExitCode:
     return ExitCode.FINDINGS if _failed(document) else ExitCode.FINE
 
 
@@ -60,7 +68,9 @@ def _failed(document: JsonObject) -> list[str]:
     return [event["path"] for event in document["events"] if event["action"] == "failed"]
 
 
-def _text(node: str, document: JsonObject) -> str:
+def _text(options: Globals, node: str, document: JsonObject) -> str:
+    if options.quiet:
+        return ""
     done = f"{document['generated']:,} made, {document['reused']:,} reused"
     lines = [f"{place(node)}: {done}, frame {short(document['frame_id'])}"]
     failed = [path(each) for each in _failed(document)]

@@ -13,6 +13,7 @@ from indexer.cli.output import print_json, print_text
 from indexer.cli.progress import StatusLine, frame_progress, is_terminal, scan_progress
 from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
+from indexer.cli.units import AUTO, LAUNCHD, SYSTEMD, unit_name, unit_text, usual_manager
 from indexer.engine.config import load_settings
 from indexer.errors import ExitCode
 
@@ -25,7 +26,16 @@ from indexer.errors import ExitCode
     callback=some_duration,
     help="Stop when nobody has asked anything for TIME (30s, 10m, 2h).",
 )
-def command(options: Globals, once: bool, idle_exit: float | None) -> int:
+@click.option(
+    "--print-unit",
+    "manager",
+    metavar="[systemd|launchd]",
+    is_flag=False,
+    flag_value=AUTO,
+    type=click.Choice([SYSTEMD, LAUNCHD, AUTO]),
+    help="Print a file that makes this a service of the user's, for this system unless named.",
+)
+def command(options: Globals, once: bool, idle_exit: float | None, manager: str | None) -> int:
     """Keep the index up to date while files change.
 
     Runs in the foreground until Ctrl-C or SIGTERM. Meanwhile it owns the index, and every
@@ -33,10 +43,25 @@ def command(options: Globals, once: bool, idle_exit: float | None) -> int:
     then the declared frames that are stale. Exit status 1: some of them could not be made.
 
     \b
-    Example:
+    Examples:
       merkle watch --idle-exit 10m
+      merkle watch --print-unit systemd
     """
+    if manager is not None:
+        if once:
+            raise click.UsageError("--once and --print-unit exclude each other.")
+        return _print_unit(options, usual_manager() if manager == AUTO else manager, idle_exit)
     return _once(options) if once else _serve(options, idle_exit)
+
+
+def _print_unit(options: Globals, manager: str, idle_exit: float | None) -> int:
+    root = root_of(options)
+    text = unit_text(root, manager, idle_exit)
+    if options.json:
+        print_json({"manager": manager, "name": unit_name(root, manager), "unit": text})
+    else:
+        click.echo(text.encode(), nl=False)
+    return ExitCode.FINE
 
 
 def _once(options: Globals) -> int:
