@@ -23,8 +23,8 @@ NAMES = {
 
 WORKSPACE_METHODS = {
     "agent_add", "agent_list", "compact", "diff", "explain", "export", "get_head", "get_node",
-    "import_", "init", "invalidate", "list_frames", "log", "open", "put_frame", "regenerate",
-    "scan", "sql", "status", "synthesize", "validate",
+    "import_", "init", "invalidate", "list_frames", "lock", "log", "open", "prove", "put_frame",
+    "regenerate", "report", "scan", "sql", "status", "synthesize", "validate",
 }  # fmt: skip
 
 

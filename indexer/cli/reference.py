@@ -48,6 +48,10 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "export": ("file", "records"),
     "import": ("file", "records", "added"),
     "compact": ("dropped", "kept"),
+    "lock": ("path", "root", "folders", "written"),
+    "prove": ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof"),
+    "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),
+    "report": ("file", "format", "root", "base", "state", "coverage"),
     "repair": ("repaired", "done", "gone", "quarantined", "records", "root", "nodes"),
     "config": ("workspace", "file", "settings"),
     "doctor": ("checks", "healthy"),
@@ -56,14 +60,18 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
 _BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
-    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end.",
+    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end."
+    " With `--print-unit`: `manager`, `name`, `unit`.",
     "get-node": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `tokens`,"
     " `content`, `created_at`, `node_id`, `action`, `meta`." + _BATCH,
     "list-frames": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `head`,"
     " `seq`, `created_at`, `node_id`, `content_sha256`, `has_body`, `meta`." + _BATCH,
     "get-head": " Each of `heads`: `path`, `type`, `agent`, `frame_id`, `basis`, `freshness`,"
     " `because`." + _BATCH,
-    "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`.",
+    "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`." + _BATCH,
+    "synthesize": _BATCH,
+    "prove": " Each of `proof`, from the node's folder to the root: `folder` and `siblings`, in"
+    " byte order of their names, each `name`, `kind`, `content_id`.",
     "regenerate": " Each of `plan`: `path`, `type`, `action`, `because`, `tokens`; with `--plan`"
     " there are no `events`." + _BATCH,
     "invalidate": _BATCH,
@@ -95,6 +103,10 @@ With `--json` a command prints exactly one JSON document on stdout. An error is 
 Paths are relative to the workspace; a backslash, a control character or a byte that is not UTF-8
 appears as `\\xNN`. Colours are left out when `NO_COLOR` is set or the output is not a terminal.
 `MERKLE_DEBUG=1` shows the traceback of an unexpected failure.
+
+Where NODE may be `-`, names are read from standard input: one a line, or each ended by a NUL
+character as soon as there is one. A name that cannot be used is reported and does not stop the
+others; the exit status is the gravest of all.
 """
 
 

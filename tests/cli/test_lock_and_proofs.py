@@ -120,15 +120,29 @@ def test_a_lock_of_another_hash_is_unchecked(workspace: Path, merkle: Any) -> No
     assert "was made with sha256" in ran.out
 
 
-def test_what_could_not_be_read_is_not_locked(scanned: Path, process: Any) -> None:
-    secret = scanned / "src" / "main.py"
-    secret.write_text("changed\n")
-    secret.chmod(0)
-    if os.access(secret, os.R_OK):
-        pytest.skip("this user can read everything")
-    ran = process("-C", scanned, "lock")
+def test_what_could_not_be_read_is_not_locked(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert merkle("-C", scanned, "lock").code == 0
+    before = (scanned / "merkle.lock").read_bytes()
+    (scanned / "src" / "main.py").write_text("nobody has seen this\n")
+    real = os.open
+
+    def refuse(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == "main.py":
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", refuse)
+    ran = merkle("-C", scanned, "lock")
     assert ran.code == 3
-    assert not (scanned / "merkle.lock").exists()
+    assert "src/main.py" in ran.err
+    assert (scanned / "merkle.lock").read_bytes() == before
+    # What cannot be read keeps its last known id, and is never called fine for that.
+    ran = merkle("-C", scanned, "validate", "--locked", "--json")
+    assert (ran.code, ran.json["errors"]) == (3, [])
+    assert [one["path"] for one in ran.json["unchecked"]] == ["src/main.py"]
+    assert merkle("-C", scanned, "report", scanned.parent / "r.md").code == 3
 
 
 def test_a_lock_that_cannot_be_written_leaves_the_old_one(scanned: Path, merkle: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ LINES = {
     "agent add": ["agent", "add", "dave", "--role", "reader"],
     "sql": ["sql", "SELECT 1"], "config": ["config"], "doctor": ["doctor"],
     "export": ["export", "my.pack"], "import": ["import", "my.pack"],
+    "lock": ["lock"], "prove": ["prove", "src"], "report": ["report", "report.md"],
+    "verify": ["verify", "proof.json", "--root", "0" * 64],
     "compact": ["compact"], "repair": ["repair"], "completion": ["completion", "bash"],
 }  # fmt: skip
 
@@ -55,5 +58,10 @@ def test_the_json_keys_are_true(
     monkeypatch.chdir(peopled.parent)
     if name == "import":
         assert merkle("-C", peopled, *LINES["export"]).code == 0
+    if name in ("prove", "verify"):
+        shutil.rmtree(peopled / ".merkle")
+        assert merkle("-C", peopled, "init", "--hash", "sha256").code == 0
+        assert merkle("-C", peopled, "scan").code == 0
+        Path("proof.json").write_text(merkle("-C", peopled, "prove", "src").out)
     ran = merkle("-C", peopled, "--json", *LINES[name], stdin="text")
     assert tuple(ran.json) == JSON_KEYS[name]
