@@ -27,9 +27,9 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
-from indexer.core.tree import Entry, Tree
+from indexer.core.tree import Tree
 from indexer.engine.events import Event
-from indexer.engine.freshness import fresh_head
+from indexer.engine.freshness import Part, fresh_head, parts_of
 from indexer.engine.inputs import children_document, remember_inputs
 from indexer.engine.types import FrameType, bystanders
 from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
+
+_SHORT_CHUNK: Final = 60
+"""Steps up to which each policy reads for itself."""
 
 
 @dataclass(slots=True)
@@ -104,7 +107,10 @@ class Regeneration:
 
     def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
         head_of = self.engine.shelf.heads_of(self.type.name)
-        steps = stale_steps(self.tree, self.type.rules, head_of, within, recursive=recursive)
+        settled = self.engine.shelf.settled(self.type.rules)
+        steps = stale_steps(
+            self.tree, self.type.rules, head_of, within, recursive=recursive, settled=settled
+        )
         return (step for step in steps if (step.path, step.entry.content_id) not in self._stuck)
 
     def _note_stuck(self, chunk: Iterable[Step]) -> None:
@@ -246,27 +252,24 @@ class Regeneration:
         self, step: Step, batch: FrameBatch
     ) -> tuple[list[ChildFrame], list[ChildBody], bool]:
         """What a folder's frame is made from, and whether every part of it is current."""
-        rules, current = self.type.rules, True
+        rules, algorithm, current = self.type.rules, self.engine.algorithm, True
         frames: list[ChildFrame] = []
         bodies: list[ChildBody] = []
-        assert step.entry.folder is not None
-        for name, child in step.entry.folder.entries.items():
-            path = paths.join(step.path, name)
-            head = self._head(path, child, batch) if rules.wants(child) else None
-            if rules.wants(child) and not rules.is_current(head, child):
+        for part in self._parts(step, batch):
+            if part.own and not rules.is_current(part.head, part.entry):
                 current = False
-            raw = paths.text_to_bytes(name)
-            node_id = self.tree.node_id(path, child)
-            frames.append(
-                ChildFrame(node_id, raw, child.kind.label, head.frame_id if head else None)
-            )
-            bodies.append(ChildBody(raw, child.kind.label, head.content if head else None))
+            frames.append(part.frame(algorithm))
+            bodies.append(part.body)
         return frames, bodies, current
 
-    def _head(self, path: str, entry: Entry, batch: FrameBatch) -> Head | None:
-        agent = self.type.rules.agent_for(entry)
-        new = batch.heads.get((path, self.type.name, agent))
-        return new or self.engine.shelf.head(path, self.type.name, agent)
+    def _parts(self, step: Step, batch: FrameBatch) -> Iterator[Part]:
+        shelf = self.engine.shelf
+
+        def head_at(path: str, frame_type: str, agent: str) -> Head | None:
+            new = batch.heads.get((path, frame_type, agent))
+            return new or shelf.head(path, frame_type, agent)
+
+        return parts_of(self.engine, self.tree, self.type, step.path, step.entry, head_at)
 
     def _folder_frame(self, step: Step, chunk: list[Step], batch: FrameBatch) -> list[Event]:
         maker = self.type.folder
@@ -280,7 +283,7 @@ class Regeneration:
         action = Action.REUSED
         if content is None:
             action = Action.GENERATED
-            self._fetch_bodies(chunk, batch)
+            self._fetch_bodies(step, chunk, batch)
             inputs = self._inputs(bodies)
             try:
                 content = self._keep_body(maker.policy.synthesize(inputs), batch)
@@ -313,23 +316,28 @@ class Regeneration:
 
     def _read_bodies(self, wanted: Iterable[BodyHash]) -> None:
         missing = [content for content in wanted if content not in self._bodies]
-        self._bodies.update(self.engine.shelf.store.bodies(missing))
+        self._bodies.update(self.engine.shelf.bodies(missing))
 
-    def _fetch_bodies(self, chunk: Iterable[Step], batch: FrameBatch) -> None:
-        """Read in one query the bodies that this chunk's policies may need, once one runs."""
-        if self._fetched:
-            return
-        self._fetched = True
-        if len(self._bodies) > 20 * CHUNK:
-            self._bodies = dict(batch.bodies)
+    def _fetch_bodies(self, step: Step, chunk: list[Step], batch: FrameBatch) -> None:
+        """Read the bodies that a policy is about to see; in a long chunk those of all policies.
+
+        After one edit the rest of the way up is mostly reused, and its bodies lie far apart.
+        """
+        if len(chunk) <= _SHORT_CHUNK:
+            self._read_parts([step], batch)
+        elif not self._fetched:
+            self._fetched = True
+            if len(self._bodies) > 20 * CHUNK:
+                self._bodies = dict(batch.bodies)
+            self._read_parts(chunk, batch)
+
+    def _read_parts(self, steps: Iterable[Step], batch: FrameBatch) -> None:
+        """Read in one go what some folders' frames are made from."""
         wanted: set[BodyHash] = set()
-        for step in chunk:
+        for step in steps:
             if step.entry.folder is not None:
-                for name, child in step.entry.folder.entries.items():
-                    if self.type.rules.wants(child):
-                        head = self._head(paths.join(step.path, name), child, batch)
-                        if head is not None:
-                            wanted.add(head.content)
+                parts = self._parts(step, batch)
+                wanted.update(part.head.content for part in parts if part.head is not None)
         self._read_bodies(wanted)
 
     # -- storing
