@@ -11,7 +11,7 @@ from indexer.core.frames import Freshness
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import judge
-from indexer.engine.history import diff_document, find_root
+from indexer.engine.history import find_root
 from indexer.engine.status import present_status, recorded_status
 from indexer.errors import UncheckedError
 
@@ -52,9 +52,7 @@ def report_document(engine: Engine, base: str | None = None) -> JsonObject:
         "fresh_pct": round(100 * covered[Freshness.FRESH.value] / nodes, 1),
     }
     document["base"] = since
-    document["since_base"] = (
-        None if since is None else diff_document(engine.trees, since, head.root.hex())
-    )
+    document["since_base"] = None if since is None else engine.diff(since, head.root.hex())
     document["map"] = _map(present, states)
     return document
 

@@ -137,6 +137,16 @@ def test_markdown_is_read_as_it_was_meant(changed: Path, tmp_path: Path, merkle:
     assert "src/main.py" in said
 
 
+def test_a_difference_is_read_as_it_was_meant(changed: Path, merkle: Any) -> None:
+    text = merkle("-C", changed, "diff", "@-1", "@-0", "--format", "markdown").out
+    tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(text)
+    inline = [child for token in tokens for child in token.children or ()]
+    assert not {"html_inline", "link_open", "em_open"} & {child.type for child in inline}
+    said = [child.content for child in inline if child.type == "code_inline"]
+    hostile = NASTY.replace("/", "-").replace("\u202e", "\\u202e")
+    assert said[2:] == [hostile, "src/main.py", "README.md", "LIESMICH.md"]
+
+
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12)
 
 

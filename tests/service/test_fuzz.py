@@ -86,6 +86,8 @@ def asked(shm: Path, services: Callable[..., Any]) -> Iterator[Asked]:
     client = service.client
     client.post("/v1/agent-add", {"agent_id": "alice", "role": "writer"})
     client.post("/v1/agent-add", {"agent_id": "carol", "role": "synthesis"})
+    if "session-new" in OPERATIONS:
+        client.post("/v1/session-new", {"name": "s1"})
     node_id = client.get("/v1/resolve", {"node": "src/b.md"})["node_id"]
     nodes = [
         "", ".", "src", "src/deep", "src/b.md", "odd \\x5c na\\x0ame", "gone", "id:" + node_id,
@@ -99,6 +101,11 @@ def asked(shm: Path, services: Callable[..., Any]) -> Iterator[Asked]:
         "on": ["content", "listing", "outline"], "policy": ["summarize", "concatenate", "llm"],
         "old": roots, "new": roots, "base": roots, "expect_root": roots,
         "agent_id": ["alice", "carol", "new"], "role": ["writer", "reader", "synthesis"],
+        "name": ["s1", "s1", "s2", "", "a/b"], "type": ["instruction", "dialogue", "tool_io"],
+        "selector": [".cb", "@t0 .mt > .cb", "^ah :pre", "@t-5..@t-1 .cb", "[ttl=null]", "(("],
+        "older": ["@t0", "@t-1", "@w"], "newer": ["@t0", "@w"], "snapshot": ["@t0", "@w", "@t-3"],
+        "region": ["sys", "ah"], "manifest": roots, "order": ["recency", "relevance"],
+        "on_budget": ["warn", "reject"], "as_of": ["2026-01-01T00:00:00Z"], "up_to": roots,
         "query": [f"SELECT * FROM {view}" for view in selects],
     }  # fmt: skip
     yield Asked(service, Path(tempfile.mkdtemp(prefix="packs-", dir=shm)), words)
