@@ -49,7 +49,8 @@ def report_document(engine: Engine, base: str | None = None) -> JsonObject:
         "nodes": nodes,
         **{state: covered[state] for state in _GRAVITY},
         NONE: nodes - covered.total(),
-        "fresh_pct": round(100 * covered[Freshness.FRESH.value] / nodes, 1),
+        # Rounded down: all is all, and nothing less.
+        "fresh_pct": 1000 * covered[Freshness.FRESH.value] // nodes / 10,
     }
     document["base"] = since
     document["since_base"] = None if since is None else engine.diff(since, head.root.hex())

@@ -38,16 +38,16 @@ def test_each_name_has_a_result(name: str, peopled: Path, merkle: Any) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_names_may_end_with_nul(name: str, peopled: Path, process: Any) -> None:
+def test_names_may_end_with_nul(name: str, peopled: Path, merkle: Any) -> None:
     (peopled / "two\nlines").write_text("x")
-    assert process("-C", peopled, "watch", "--once").code == 0
-    given = b"src\0two\nlines\0nowhere\0README.md"
-    ran = process("-C", peopled, *COMMANDS[name], "--json", stdin=given)
+    assert merkle("-C", peopled, "watch", "--once").code == 0
+    given = "src\0two\nlines\0nowhere\0README.md"
+    ran = merkle("-C", peopled, *COMMANDS[name], "--json", stdin=given)
     assert ran.code == 2
     results = ran.json["results"]
     assert [each["node"] for each in results] == ["src", "two\nlines", "nowhere", "README.md"]
     assert [("error" in each) for each in results] == [False, False, True, False]
-    text = process("-C", peopled, *COMMANDS[name], stdin=given)
+    text = merkle("-C", peopled, *COMMANDS[name], stdin=given)
     assert "two\nlines" not in text.out
 
 

@@ -87,6 +87,7 @@ def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(repository: Path, 
     assert "workspace: nothing made" in shell(FOLDER, third)
 
 
+@pytest.mark.soak
 def test_the_proof_recipe(repository: Path, shell: Any) -> None:
     shell("merkle init --hash sha256", repository)
     root = re.findall('"root": "([0-9a-f]+)"', shell("merkle scan --json", repository))[0]
@@ -148,6 +149,7 @@ def run_action(repository: Path, shell: Any, tmp_path: Path, **inputs: str) -> d
     return dict(line.split("=", 1) for line in Path(files["GITHUB_OUTPUT"]).read_text().split())
 
 
+@pytest.mark.soak
 def test_the_action_runs(repository: Path, shell: Any, tmp_path: Path) -> None:
     shell("merkle lock && rm -r .merkle", repository)
     outputs = run_action(
@@ -183,6 +185,7 @@ def test_the_hooks_are_whole() -> None:
         assert set(words) <= COMMANDS.keys()
 
 
+@pytest.mark.soak
 def test_the_hooks_run(repository: Path, shell: Any) -> None:
     lock, validate = (hook["entry"] for hook in HOOKS)
     shell(lock, repository)

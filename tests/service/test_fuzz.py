@@ -169,13 +169,13 @@ def fuzz(asked: Asked, label: str, examples: int) -> None:
 
 @pytest.mark.parametrize("label", CASES)
 def test_no_request_that_the_schema_can_spell_breaks_the_service(label: str, asked: Asked) -> None:
-    fuzz(asked, label, 10)
+    fuzz(asked, label, 8)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("label", CASES)
 def test_nor_do_many(label: str, asked: Asked) -> None:
-    fuzz(asked, label, 40)
+    fuzz(asked, label, 25)
 
 
 # -- the schema itself
@@ -220,21 +220,21 @@ def test_the_schema_is_served_as_it_is(asked: Asked) -> None:
 HEAD = b"POST /v1/%s HTTP/1.1\r\nHost: m\r\nConnection: close\r\n"
 
 
+BODIES = [
+    b"\xff", b"{", b"[" * 200_000, b'{"node":' * 50_000, b'{"a": NaN}', b'{"a": Infinity}',
+    b'{"node": "\\ud800"}', b'{"file": "\\ud800"}', b'{"agent_id": "\\udfff"}',
+    b'{"keep_seconds": 1e400}', b'{"keep_seconds": -1}', b'"text"', b"null", b"1" * 5000,
+    b'{"node": "a\\u0000b", "frame_type": "\\u0000"}', b'{"%s": 1}' % (b"k" * 100_000),
+    b'{"node": "%s"}' % (b"a/" * 100_000), b'{"nodes": [["x"]], "file": "relative"}',
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"\xff", b"{", b"[" * 200_000, b'{"node":' * 50_000, b'{"a": NaN}', b'{"a": Infinity}',
-        b'{"node": "\\ud800"}', b'{"file": "\\ud800"}', b'{"agent_id": "\\udfff"}',
-        b'{"keep_seconds": 1e400}', b'{"keep_seconds": -1}', b'"text"', b"null", b"1" * 5000,
-        b'{"node": "a\\u0000b", "frame_type": "\\u0000"}', b'{"%s": 1}' % (b"k" * 100_000),
-        b'{"node": "%s"}' % (b"a/" * 100_000), b'{"nodes": [["x"]], "file": "relative"}',
-    ],
-)  # fmt: skip
-def test_bodies_that_no_client_sends(name: str, body: bytes, asked: Asked) -> None:
-    status, _, document = asked.ask("POST", f"/v1/{name}", body)
-    assert 400 <= status < 500, document
-    assert document["error"]["message"]
+def test_bodies_that_no_client_sends(name: str, asked: Asked) -> None:
+    for body in BODIES:
+        status, _, document = asked.ask("POST", f"/v1/{name}", body)
+        assert 400 <= status < 500, (body[:100], document)
+        assert document["error"]["message"]
 
 
 @pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "", "x"])
@@ -269,7 +269,7 @@ def test_targets_that_no_client_asks_for(target: str, asked: Asked) -> None:
         HEAD % b"get-node" + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
         HEAD % b"get-node" + b"X: " + b"y" * 200_000 + b"\r\n\r\n",
         HEAD % b"get-node" + b"X\r\n\r\n",
-        b"POST /v1/get-node HTTP/9.9\r\nHost: m\r\n\r\n",
+        b"POST /v1/get-node HTTP/9.9\r\nHost: m\r\nConnection: close\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
