@@ -26,8 +26,8 @@ NAMES = {
 
 WORKSPACE_METHODS = {
     "agent_add", "agent_list", "compact", "compile", "compose", "diff", "explain", "export",
-    "get_head", "get_node", "import_", "init", "invalidate", "list_frames", "log", "open",
-    "put_frame", "regenerate", "replay",
+    "get_head", "get_node", "import_", "init", "invalidate", "list_frames", "lock", "log", "open",
+    "prove", "put_frame", "regenerate", "replay", "report",
     "scan", "sql", "status", "synthesize", "validate",
     "session_annotate", "session_append", "session_attempt", "session_commit", "session_compile",
     "session_diff", "session_edit", "session_export", "session_group", "session_import",

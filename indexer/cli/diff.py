@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import click
 
 from indexer.cli.columns import counted, path, short
 from indexer.cli.context_text import differences
+from indexer.cli.markdown import code
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
@@ -92,19 +92,11 @@ def _markdown(document: DiffDocument) -> str:
     for word, _, listed in _entries(document):
         if listed:
             lines += ["", f"**{counted(len(listed), 'path')} {word}**", ""]
-            lines += [f"- {_code(each)}" for each in listed]
+            lines += [f"- {code(each)}" for each in listed]
     if document["renamed"]:
         lines += ["", f"**{counted(len(document['renamed']), 'path')} renamed**", ""]
         lines += [
-            f"- {_code(path(each['old']))} → {_code(path(each['new']))}"
+            f"- {code(path(each['old']))} → {code(path(each['new']))}"
             for each in document["renamed"]
         ]
     return "\n".join(lines)
-
-
-def _code(text: str) -> str:
-    """A code span that no run of backticks inside can end."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if longest or (text.startswith(" ") and text.endswith(" ")) else ""
-    return f"{fence}{space}{text}{space}{fence}"

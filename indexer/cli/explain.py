@@ -6,13 +6,11 @@ import click
 
 from indexer.cli.columns import path, short, table
 from indexer.cli.frame_text import freshness
-from indexer.cli.nodes import node_name
+from indexer.cli.nodes import node_name, on_nodes
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
-from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
-from indexer.errors import ExitCode
 
 
 @merkle_command("explain")
@@ -24,22 +22,20 @@ def command(options: Globals, node: str, frame_type: str | None) -> int:
     """Tell why a frame is what it is, or why it is stale.
 
     Goes from the frame down its inputs to what moved: a file, a child, a setting. Each line has
-    the input's id before and after. Also takes a path that is gone.
+    the input's id before and after. Also takes a path that is gone. NODE - reads names from
+    standard input, one a line or each ended by NUL.
 
     \b
     Example:
       merkle explain src --type outline
     """
     with open_workspace(options) as workspace:
-        document = workspace.explain(node, frame_type=frame_type)
-    if options.json:
-        print_json(document)
-    else:
-        print_text(_text(document))
-    return ExitCode.FINE
+        return on_nodes(
+            options, node, lambda name: workspace.explain(name, frame_type=frame_type), _text
+        )
 
 
-def _text(document: JsonObject) -> str:
+def _text(name: str, document: JsonObject) -> str:
     heading = (
         f"{click.style(path(document['path']), bold=True)}  {on_screen(document['type'])}"
         f" by {on_screen(document['agent'])}, {short(document['frame_id'])}: {freshness(document)}"

@@ -1,4 +1,4 @@
-"""NODE arguments: one name, or `-` for the names on standard input, one a line."""
+"""NODE arguments: one name, or `-` for the names on standard input, by lines or NUL characters."""
 
 from __future__ import annotations
 
@@ -90,9 +90,11 @@ def _on_each(
 
 
 def _names() -> Iterator[str]:
-    for line in sys.stdin.buffer.read().split(b"\n"):
-        if line:
-            yield os.fsdecode(line)
+    """The names, each ended by a NUL character where there is any, else by the line's end."""
+    given = sys.stdin.buffer.read()
+    for name in given.split(b"\0" if b"\0" in given else b"\n"):
+        if name:
+            yield os.fsdecode(name)
 
 
 def place(name: str) -> str:

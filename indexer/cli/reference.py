@@ -62,6 +62,10 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "export": ("file", "records"),
     "import": ("file", "records", "added", "diverged"),
     "compact": ("dropped", "kept"),
+    "lock": ("path", "root", "folders", "written"),
+    "prove": ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof"),
+    "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),
+    "report": ("file", "format", "root", "base", "state", "coverage"),
     "repair": ("repaired", "done", "gone", "quarantined", "records", "root", "nodes"),
     "config": ("workspace", "file", "settings"),
     "doctor": ("checks", "healthy"),
@@ -76,7 +80,8 @@ _CONTEXT: Final = (
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
     "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
-    " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address.",
+    " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address. With"
+    " `--print-unit`: `manager`, `name`, `unit`.",
     "get-node": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `tokens`,"
     " `content`, `created_at`, `node_id`, `action`, `meta`." + _BATCH,
     "list-frames": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `head`,"
@@ -91,7 +96,9 @@ _JSON_NOTES: Final = {
     " `old_freshness`, `new_freshness`, `old_tokens`, `new_tokens`.",
     "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`. `model` is null, or what"
     " is known of the model's part: `model`, `prompt`, `tokens_in`, `tokens_out`, and `cut` or"
-    " `output_cut` where something did not fit.",
+    " `output_cut` where something did not fit." + _BATCH,
+    "prove": " Each of `proof`, from the node's folder to the root: `folder` and `siblings`, in"
+    " byte order of their names, each `name`, `kind`, `content_id`.",
     "regenerate": " Each of `failed`: `path`, `type`, `message`, `reason`. `stopped` is null, or"
     " why models were not asked any more: `max_calls`, `max_cost`, `refused`, `unreachable`,"
     " `configuration`; `waiting` counts the frames that are left. With `--plan` there are no"
@@ -99,7 +106,7 @@ _JSON_NOTES: Final = {
     " asked), and for frames that a model writes `tokens_out`, `cost`, `calls`, `model`,"
     " `estimated`; `totals`: `calls`, `reused`, `tokens`, `tokens_out`, `cost` (null where a price"
     " is missing), `unpriced`." + _BATCH,
-    "synthesize": " `failed`, `stopped` and what follows as for `regenerate`.",
+    "synthesize": " `failed`, `stopped` and what follows as for `regenerate`." + _BATCH,
     "invalidate": _BATCH,
     **SESSION_NOTES,
     "doctor": " With `--quarantine` also `quarantined`.",
@@ -130,6 +137,10 @@ With `--json` a command prints exactly one JSON document on stdout. An error is 
 Paths are relative to the workspace; a backslash, a control character or a byte that is not UTF-8
 appears as `\\xNN`. Colours are left out when `NO_COLOR` is set or the output is not a terminal.
 `MERKLE_DEBUG=1` shows the traceback of an unexpected failure.
+
+Where NODE may be `-`, names are read from standard input: one a line, or each ended by a NUL
+character as soon as there is one. A name that cannot be used is reported and does not stop the
+others; the exit status is the gravest of all.
 """
 
 

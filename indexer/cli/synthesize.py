@@ -6,10 +6,9 @@ import click
 
 from indexer.cli.columns import first, path, short
 from indexer.cli.models import agreed, calls_lines, limit_options
-from indexer.cli.nodes import node_name, place
+from indexer.cli.nodes import node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
-from indexer.cli.output import show
 from indexer.cli.progress import frame_progress
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
@@ -52,7 +51,8 @@ def command(
 
     What is fresh stays, and nothing is computed twice for the same inputs. Of a type that is not
     declared, folders' frames are made from what agents wrote, once: they are not kept up to date,
-    and are shown as unmanaged. Exit status 1: some frames could not be made.
+    and are shown as unmanaged. NODE - reads names from standard input. Exit status 1: some frames
+    could not be made.
 
     \b
     Example:
@@ -60,14 +60,22 @@ def command(
       merkle synthesize src --type review --policy concatenate
     """
     with open_workspace(options) as workspace, frame_progress(options) as progress:
-        document = agreed(
-            lambda sure: workspace.synthesize(
-                node, frame_type=frame_type, policy=policy, agent=agent, progress=progress,
-                max_calls=max_calls, max_cost=max_cost, yes=sure,
-            ),
-            yes=yes, may_ask=not options.json,
-        )  # fmt: skip
-    show(options, document, lambda found: _text(node, found))
+
+        def synthesize(name: str) -> JsonObject:
+            return agreed(
+                lambda sure: workspace.synthesize(
+                    name, frame_type=frame_type, policy=policy, agent=agent, progress=progress,
+                    max_calls=max_calls, max_cost=max_cost, yes=sure,
+                ),
+                yes=yes, may_ask=not options.json,
+            )  # fmt: skip
+
+        return on_nodes(
+            options, node, synthesize, lambda name, found: _text(options, name, found), _verdict
+        )
+
+
+def _verdict(document: JsonObject) -> ExitCode:
     left = _failed(document) or document.get("stopped")
     return ExitCode.FINDINGS if left else ExitCode.FINE
 
@@ -76,7 +84,9 @@ def _failed(document: JsonObject) -> list[str]:
     return [event["path"] for event in document["events"] if event["action"] == "failed"]
 
 
-def _text(node: str, document: JsonObject) -> str:
+def _text(options: Globals, node: str, document: JsonObject) -> str:
+    if options.quiet:
+        return ""
     done = f"{document['generated']:,} made, {document['reused']:,} reused"
     lines = [f"{place(node)}: {done}, frame {short(document['frame_id'])}"]
     failed = [path(each) for each in _failed(document)]

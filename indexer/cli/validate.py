@@ -43,6 +43,9 @@ def _subset(
     help="Fail unless this is the recorded root (6 or more digits).",
 )
 @click.option(
+    "--locked", is_flag=True, help="Also compare the files as they are now with merkle.lock."
+)
+@click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json", "junit", "github"]),
@@ -55,6 +58,7 @@ def command(
     content: bool,
     subset: tuple[int, int] | None,
     expect_root: str | None,
+    locked: bool,
     form: str,
 ) -> int:
     """Check every invariant of the index; with --content also the disk against it.
@@ -62,15 +66,18 @@ def command(
     Where search terms are kept for more than 2,000 frame bodies, those of an even sample of 2,000
     are made again and compared; everything else is checked whole.
 
-    Changes nothing. Exit status 0: valid; 1: the disk or the root differs; 3: something could
-    not be checked; 4: what is stored contradicts itself.
+    Changes nothing. --locked names the deepest folders that are not as merkle.lock has them.
+    Exit status 0: valid; 1: the disk, the lock or the root differs; 3: something could not be
+    checked; 4: what is stored contradicts itself.
 
     \b
     Example:
       merkle validate --content --format github
     """
     with open_workspace(options) as workspace:
-        document = workspace.validate(content=content, subset=subset, expect_root=expect_root)
+        document = workspace.validate(
+            content=content, subset=subset, expect_root=expect_root, locked=locked
+        )
     if options.json or form == "json":
         print_json(document)
     elif form == "junit":
@@ -91,7 +98,7 @@ def _exit_code(document: ValidateDocument) -> ExitCode:
 
 
 def _is_about_the_store(code: str) -> bool:
-    return not (code.startswith("disk_") or code == "unexpected_root")
+    return not (code.startswith(("disk_", "lock_")) or code == "unexpected_root")
 
 
 def _text(document: ValidateDocument, *, quiet: bool) -> str:

@@ -17,6 +17,7 @@ from indexer.cli.output import print_json, print_text
 from indexer.cli.progress import StatusLine, frame_progress, is_terminal, scan_progress
 from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
+from indexer.cli.units import AUTO, LAUNCHD, SYSTEMD, unit_name, unit_text, usual_manager
 from indexer.engine.config import load_settings
 from indexer.errors import ExitCode
 
@@ -40,7 +41,18 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65535),
     help="Also serve a web page on this machine, at PORT or at one that is free.",
 )
-def command(options: Globals, once: bool, idle_exit: float | None, web: int | None) -> int:
+@click.option(
+    "--print-unit",
+    "manager",
+    metavar="[systemd|launchd]",
+    is_flag=False,
+    flag_value=AUTO,
+    type=click.Choice([SYSTEMD, LAUNCHD, AUTO]),
+    help="Print a file that makes this a service of the user's, for this system unless named.",
+)
+def command(
+    options: Globals, once: bool, idle_exit: float | None, web: int | None, manager: str | None
+) -> int:
     """Keep the index up to date while files change.
 
     Runs in the foreground until Ctrl-C or SIGTERM. Meanwhile it owns the index, and every
@@ -54,10 +66,25 @@ def command(options: Globals, once: bool, idle_exit: float | None, web: int | No
     Examples:
       merkle watch --idle-exit 10m
       merkle watch --web
+      merkle watch --print-unit systemd
     """
     if once and web is not None:
         raise click.UsageError("--web needs a service: leave out --once.")
+    if manager is not None:
+        if once or web is not None:
+            raise click.UsageError("--print-unit goes with neither --once nor --web.")
+        return _print_unit(options, usual_manager() if manager == AUTO else manager, idle_exit)
     return _once(options) if once else _serve(options, idle_exit, web)
+
+
+def _print_unit(options: Globals, manager: str, idle_exit: float | None) -> int:
+    root = root_of(options)
+    text = unit_text(root, manager, idle_exit)
+    if options.json:
+        print_json({"manager": manager, "name": unit_name(root, manager), "unit": text})
+    else:
+        click.echo(text.encode(), nl=False)
+    return ExitCode.FINE
 
 
 def _once(options: Globals) -> int:

@@ -124,6 +124,16 @@ def _is_text_form(text: str) -> bool:
     return bytes_to_text(meant) == text and b"\x00" not in meant
 
 
+def is_name(text: object) -> bool:
+    """Whether a value is the text form of one name, as a folder's entries have it."""
+    if not isinstance(text, str) or text in ("", ".", "..") or "/" in text:
+        return False
+    try:
+        return _is_text_form(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def on_screen(text: str) -> str:
     """Text made safe for a terminal: nothing that moves the cursor or turns the reading order."""
     if text.isascii() and text.isprintable():

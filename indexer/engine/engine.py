@@ -14,6 +14,7 @@ from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
+from indexer.engine.audit_methods import AuditMethods
 from indexer.engine.collector import no_cycle_collection
 from indexer.engine.context_methods import ContextMethods
 from indexer.engine.documents import (
@@ -58,7 +59,7 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
-class Engine(FrameMethods, ContextMethods, SessionMethods):
+class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods):
     """One workspace, owned by this process while it is open."""
 
     def __init__(
@@ -232,11 +233,12 @@ class Engine(FrameMethods, ContextMethods, SessionMethods):
         content: bool = False,
         subset: tuple[int, int] | None = None,
         expect_root: str | None = None,
+        locked: bool = False,
     ) -> ValidateDocument:
-        """Check every invariant of what is stored, and with `content` the disk against it."""
+        """Every invariant of what is stored; the disk against it, or against merkle.lock."""
         with no_cycle_collection():
             return operations.validate_document(
-                self, content=content, subset=subset, expect_root=expect_root
+                self, content=content, subset=subset, expect_root=expect_root, locked=locked
             )
 
     def log(self, limit: int = 20) -> LogDocument:

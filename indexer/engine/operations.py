@@ -9,9 +9,12 @@ from indexer.engine.explain import explain
 from indexer.engine.framing import Framing
 from indexer.engine.history import diff_document, log_document
 from indexer.engine.journaling import catch_up_with_journal, journal_and_apply
+from indexer.engine.locking import write_lock
 from indexer.engine.maintenance import invalidate, regenerate, synthesize
 from indexer.engine.notes import carry, put_frame
+from indexer.engine.proving import prove_node
 from indexer.engine.reading import get_head, get_node, list_frames
+from indexer.engine.report import report_document
 from indexer.engine.resolve import ignored_document, resolve_node
 from indexer.engine.runs import Limits, run_to_end
 from indexer.engine.status import status_document
@@ -40,9 +43,11 @@ __all__ = [
     "list_agents",
     "list_frames",
     "log_document",
+    "prove_node",
     "put_frame",
     "regenerate",
     "replay",
+    "report_document",
     "require_agent",
     "resolve_node",
     "run_query",
@@ -50,4 +55,5 @@ __all__ = [
     "status_document",
     "synthesize",
     "validate_document",
+    "write_lock",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from indexer.core import paths
@@ -86,7 +87,8 @@ def _document(engine: Engine, path: str, node_id: NodeId, *, superseded: bool) -
 def ignored_document(engine: Engine, text: str) -> JsonObject:
     """Which rule leaves a path out, judged as what is on disk there (a folder when in doubt)."""
     path = paths.parse(text)
-    is_folder = (engine.root / paths.text_to_os(path)).is_dir() or text.endswith("/")
+    # Not by pathlib, which fails on a name that is longer than any can be.
+    is_folder = os.path.isdir(engine.root / paths.text_to_os(path)) or text.endswith("/")
     rule = engine.scopes.judge(path, is_folder) if path else None
     kept_by = None
     if rule is None and path:

@@ -21,20 +21,24 @@ NO_SERVICE: Final = {"running": False, "pid": None, "watches": 0, "degraded": No
 
 def status_document(engine: Engine) -> StatusDocument:
     """Look at the disk and compare."""
-    head = engine.trees.head()
-    if head is None:
-        return describe(engine, "missing", _NO_CHANGES, [], [], None)
+    return present_status(engine)[0]
+
+
+def present_status(engine: Engine) -> tuple[StatusDocument, Tree | None]:
+    """The same, with the tree that is on disk where it could be looked at."""
+    if engine.trees.head() is None:
+        return describe(engine, "missing", _NO_CHANGES, [], [], None), None
     try:
         looked = look(engine, accept_empty=False)
     except UnavailableError as error:
-        return describe(engine, "unavailable", _NO_CHANGES, [], [("", error.message)], None)
+        remarks = [("", error.message)]
+        return describe(engine, "unavailable", _NO_CHANGES, [], remarks, None), None
     summary = _NO_CHANGES
     if looked.tree is not None:
         summary = summarize(tree_changes(engine.tree, looked.tree))
+    present = looked.tree or engine.tree
     state = "stale" if summary else "current"
-    return describe(
-        engine, state, summary, looked.skipped, looked.unreadable, looked.tree or engine.tree
-    )
+    return describe(engine, state, summary, looked.skipped, looked.unreadable, present), present
 
 
 def recorded_status(engine: Engine, state: str) -> StatusDocument:

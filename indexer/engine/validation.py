@@ -17,6 +17,7 @@ from indexer.core.tree import Tree
 from indexer.engine.documents import FindingDocument, ValidateDocument
 from indexer.engine.frame_checks import check_frames
 from indexer.engine.late import LateModule
+from indexer.engine.locking import check_lock
 from indexer.engine.root import UnavailableError
 from indexer.engine.scanning import look
 from indexer.errors import MerkleError, UsageError
@@ -47,6 +48,7 @@ class _Findings:
         self.errors: list[FindingDocument] = []
         self.warnings: list[FindingDocument] = []
         self.unchecked: list[FindingDocument] = []
+        self._told: set[tuple[str, str]] = set()
 
     def error(self, code: str, path: str, message: str) -> None:
         self.errors.append({"code": code, "path": path, "message": message})
@@ -55,11 +57,19 @@ class _Findings:
         self.warnings.append({"code": code, "path": path, "message": message})
 
     def could_not(self, code: str, path: str, message: str) -> None:
-        self.unchecked.append({"code": code, "path": path, "message": message})
+        # Two looks at the same folder have the same to say.
+        if (code, path) not in self._told:
+            self._told.add((code, path))
+            self.unchecked.append({"code": code, "path": path, "message": message})
 
 
 def validate_document(
-    engine: Engine, *, content: bool, subset: tuple[int, int] | None, expect_root: str | None
+    engine: Engine,
+    *,
+    content: bool,
+    subset: tuple[int, int] | None,
+    expect_root: str | None,
+    locked: bool = False,
 ) -> ValidateDocument:
     """Run every check and put the findings together."""
     if expect_root is not None and not is_id_prefix(expect_root):
@@ -76,6 +86,8 @@ def validate_document(
             frames = check_frames(engine, tree, findings.error)
             if content or subset is not None:
                 _check_content(engine, tree, subset, findings)
+            if locked:
+                _check_locked(engine, findings)
         for path, reason in engine.trees.remarks().unreadable:
             findings.could_not("unreadable", path, f"could not be read: {reason}")
         _check_rules(engine, findings)
@@ -167,6 +179,18 @@ def _check_content(
     ):  # fmt: skip
         for path in listed:
             findings.error(f"disk_{code}", path, f"{code} on disk since the last scan")
+
+
+def _check_locked(engine: Engine, findings: _Findings) -> None:
+    """Compare what is on disk now with merkle.lock, whatever was recorded last."""
+    try:
+        looked = look(engine, accept_empty=True)
+    except UnavailableError as error:
+        findings.could_not("unavailable", "", error.message)
+        return
+    for remark in looked.unreadable:
+        findings.could_not("unreadable", remark.path, f"could not be read: {remark.reason}")
+    check_lock(engine, looked.tree or engine.tree, findings.error, findings.could_not)
 
 
 def _check_part(engine: Engine, tree: Tree, subset: tuple[int, int], findings: _Findings) -> None:

@@ -21,25 +21,24 @@ from indexer import __version__
 from indexer.engine.engine import Engine
 from indexer.engine.status import recorded_status
 from indexer.errors import MerkleError, UsageError
+from indexer.service.arguments import checked
 from indexer.service.events import Broadcast
 from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper
+from indexer.service.openapi import openapi_document
 from indexer.service.operations import OPERATIONS, Operation
+from indexer.service.request_values import MediaTypeError, TooLargeError, from_body, from_query
+from indexer.service.routes import EVENT_STREAM, FIXED, FixedRoute
 from indexer.store.database import DatabaseError
 
 T = TypeVar("T")
+Values = dict[str, Any]
 
 _LOOK_AGAIN: Final = 0.5
 """Seconds between two looks whether a client of a long run is still there."""
 
-MAX_BODY: Final = 8 << 20
-"""Bytes of a request's body; the longest sensible one is a frame with every byte escaped."""
-
-
-class TooLargeError(UsageError):
-    """The request is longer than any that makes sense."""
-
-    code = "too_large"
+LONGEST_QUERY: Final = 300.0
+"""Seconds that a query may take at most, whatever the client would wait."""
 
 
 class Api:
@@ -53,31 +52,12 @@ class Api:
         """The address of the web page, where there is one."""
         self.last_used = time.monotonic()
         self._busy = 0
+        self._description: dict[str, Any] | None = None
 
     def application(self) -> Starlette:
         """The ASGI application."""
-        routes = [
-            # Answered even while every worker thread waits for the keeper.
-            self._route("GET", "/v1/health", self.health, inline=True),
-            self._route("GET", "/v1/status", self.status),
-            self._route("POST", "/v1/scan", self.scan),
-            self._route("POST", "/v1/validate", self.validate),
-            self._route("GET", "/v1/log", self.log),
-            self._route("GET", "/v1/diff", self.diff),
-            self._route("POST", "/v1/sql", self.sql),
-            self._route("GET", "/v1/resolve", self.resolve),
-            self._route("GET", "/v1/why-ignored", self.why_ignored),
-            Route("/v1/events", self.events, methods=["GET"]),
-        ]
-        routes += [
-            self._route(
-                "POST",
-                f"/v1/{name}",
-                self._frame_operation(operation),
-                in_steps=operation.begin is not None,
-            )
-            for name, operation in OPERATIONS.items()
-        ]
+        routes = [self._fixed(route) for route in FIXED]
+        routes += [self._operation(name, operation) for name, operation in OPERATIONS.items()]
         return Starlette(
             routes=routes,
             exception_handlers={404: _not_found, 405: _not_found, Exception: _unexpected},
@@ -98,24 +78,43 @@ class Api:
             self._busy -= 1
             self.last_used = time.monotonic()
 
+    def _fixed(self, route: FixedRoute) -> Route:
+        answer = getattr(self, route.handler)
+        if route.media == EVENT_STREAM:
+            return Route(route.path, answer, methods=[route.method])
+        known = {**route.required, **route.optional}
+
+        def run(values: Values) -> Any:
+            if route.method == "GET":
+                values = from_query(values, known)
+            return answer(checked(route.required, route.optional, values))
+
+        return self._route(route.method, route.path, run, inline=route.inline)
+
+    def _operation(self, name: str, operation: Operation) -> Route:
+        if operation.begin is None:
+            return self._route("POST", f"/v1/{name}", self._in_one_go(operation))
+        return self._route("POST", f"/v1/{name}", self._in_steps(operation), watched=True)
+
     def _route(
         self,
         method: str,
         path: str,
-        operation: Callable[[_Arguments], Any],
+        operation: Callable[..., Any],
         *,
         inline: bool = False,
-        in_steps: bool = False,
+        watched: bool = False,
     ) -> Route:
         async def endpoint(request: Request) -> Response:
             with self.in_use():
                 try:
-                    arguments = await _Arguments.of(request)
+                    get = method == "GET"
+                    values = dict(request.query_params) if get else await from_body(request)
                     if inline:
-                        return _answer(200, operation(arguments))
-                    if in_steps:
-                        return _answer(200, await _unless_gone(request, operation, arguments))
-                    return _answer(200, await run_in_threadpool(operation, arguments))
+                        return _answer(200, operation(values))
+                    if watched:
+                        return _answer(200, await _unless_gone(request, operation, values))
+                    return _answer(200, await run_in_threadpool(operation, values))
                 except MerkleError as error:
                     return _answer(status_of(error), error_document(error))
 
@@ -123,7 +122,13 @@ class Api:
 
     # -- operations, each on a worker thread
 
-    def health(self, arguments: _Arguments) -> dict[str, Any]:
+    def openapi(self, values: Values) -> dict[str, Any]:
+        """This description."""
+        if self._description is None:
+            self._description = openapi_document(type(self))
+        return self._description
+
+    def health(self, values: Values) -> dict[str, Any]:
         """Whether the service is well."""
         health = self.keeper.health()
         return {
@@ -137,9 +142,9 @@ class Api:
             "frames": health.frames,
         }
 
-    def status(self, arguments: _Arguments) -> dict[str, Any]:
+    def status(self, values: Values) -> dict[str, Any]:
         """The index against the disk, proved by a cookie unless the client will not wait."""
-        if arguments.flag("wait", True):
+        if values.get("wait", True):
             caught_up = self.keeper.catch_up()
             state = "current" if caught_up else "degraded"
         else:
@@ -168,71 +173,73 @@ class Api:
         }
         return document
 
-    def scan(self, arguments: _Arguments) -> Any:
+    def scan(self, values: Values) -> Any:
         """A scan on request."""
-        force, accept = arguments.flag("force", False), arguments.flag("accept_empty", False)
+        force, accept = values.get("force", False), values.get("accept_empty", False)
         return self.keeper.call(lambda: self.keeper.accept_scan(force=force, accept_empty=accept))
 
-    def validate(self, arguments: _Arguments) -> Any:
+    def validate(self, values: Values) -> Any:
         """Every invariant; the disk too when asked."""
-        content = arguments.flag("content", False)
-        subset = arguments.get("subset")
-        expect = arguments.get("expect_root")
-        if subset is not None and not _is_subset(subset):
-            raise UsageError("subset must be two numbers, part and parts")
-        if expect is not None and not isinstance(expect, str):
-            raise UsageError("expect_root must be text")
-        if content or subset is not None:
+        if any(values.get(name) for name in ("content", "locked", "subset")):
             self.keeper.catch_up()
-        part = None if subset is None else (subset[0], subset[1])
-        return self.keeper.call(
-            lambda: self.engine.validate(content=content, subset=part, expect_root=expect)
-        )
+        part = values.pop("subset", None)
+        subset = None if part is None else (part[0], part[1])
+        return self.keeper.call(lambda: self.engine.validate(subset=subset, **values))
 
-    def log(self, arguments: _Arguments) -> Any:
+    def log(self, values: Values) -> Any:
         """Recorded roots."""
-        return self.engine.log(arguments.number("limit", 20))
+        return self.engine.log(**values)
 
-    def diff(self, arguments: _Arguments) -> Any:
+    def diff(self, values: Values) -> Any:
         """Two recorded roots compared."""
-        return self.engine.diff(arguments.text("old"), arguments.text("new"))
+        return self.engine.diff(**values)
 
-    def sql(self, arguments: _Arguments) -> Any:
+    def sql(self, values: Values) -> Any:
         """One SELECT."""
-        return self.engine.sql(
-            arguments.text("query"),
-            limit=arguments.number("limit", 1000),
-            timeout=min(arguments.seconds("timeout", 10.0), 300.0),
-        )
+        timeout = min(values.pop("timeout", 10.0), LONGEST_QUERY)
+        return self.engine.sql(**values, timeout=timeout)
 
-    def resolve(self, arguments: _Arguments) -> Any:
+    def resolve(self, values: Values) -> Any:
         """A node by path or id."""
-        node = arguments.text("node")
         self.keeper.catch_up()
         # The tree in memory belongs to the keeper's thread.
-        return self.keeper.call(lambda: self.engine.resolve(node))
+        return self.keeper.call(lambda: self.engine.resolve(**values))
 
-    def why_ignored(self, arguments: _Arguments) -> Any:
+    def why_ignored(self, values: Values) -> Any:
         """The rule that leaves a path out."""
-        path = arguments.text("path")
-        return self.keeper.call(lambda: self.engine.why_ignored(path))
+        return self.keeper.call(lambda: self.engine.why_ignored(**values))
 
-    def _frame_operation(self, operation: Operation) -> Callable[[_Arguments], Any]:
-        """An operation on frames: after everything written before it, reads beside the keeper."""
+    def _in_one_go(self, operation: Operation) -> Callable[[Values], Any]:
+        """An operation: after everything written before it, reads beside the keeper."""
 
-        def run(arguments: _Arguments) -> Any:
-            operation.arguments(arguments.values)
-            if operation.begin is not None:
-                return self._in_steps(operation, arguments)
-            writes = operation.is_writing(arguments.values)
+        def run(values: Values) -> Any:
+            operation.arguments(values)
+            writes = operation.is_writing(values)
             document = self.perform(
-                lambda engine: operation.run(engine, arguments.values),
-                writes=writes,
-                disk=operation.disk,
+                lambda engine: operation.run(engine, values), writes=writes, disk=operation.disk
             )
             if writes and operation.method.startswith("session_"):
-                self.broadcast.publish_session(str(arguments.get("name") or ""))
+                self.broadcast.publish_session(str(values.get("name") or ""))
             return document
+
+        return run
+
+    def _in_steps(self, operation: Operation) -> Callable[[Values, threading.Event], Any]:
+        """An operation that may wait for hours: the keeper only makes its steps."""
+
+        def run(values: Values, gone: threading.Event) -> Any:
+            operation.arguments(values)
+            proved = self.keeper.catch_up() if operation.disk else True
+            work = self._on_keeper(lambda: operation.start(self.engine, values), proved)
+            try:
+                while not gone.is_set() and not self._on_keeper(work.step, proved):
+                    work.wait()
+                work.leave()
+            finally:
+                # A keeper that stops has closed it already.
+                with contextlib.suppress(StoppingError):
+                    self._on_keeper(work.close, proved)
+            return work.document()
 
         return run
 
@@ -258,117 +265,22 @@ class Api:
 
         return self.keeper.call(looking)
 
-    def _in_steps(self, operation: Operation, arguments: _Arguments) -> Any:
-        """Work that may wait for hours, without the keeper: it only makes the steps."""
-        proved = self.keeper.catch_up() if operation.disk else True
-        work = self._on_keeper(lambda: operation.start(self.engine, arguments.values), proved)
-        try:
-            while not arguments.gone.is_set() and not self._on_keeper(work.step, proved):
-                work.wait()
-            work.leave()
-        finally:
-            # A keeper that stops has closed it already.
-            with contextlib.suppress(StoppingError):
-                self._on_keeper(work.close, proved)
-        return work.document()
-
     async def events(self, request: Request) -> Response:
         """The stream of changes."""
         return StreamingResponse(self.broadcast.stream(), media_type="text/event-stream")
 
 
-class _Arguments:
-    """A request's query or JSON body, read with clear errors."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-        self.gone = threading.Event()
-        """Set when nobody waits for the answer any more."""
-
-    @classmethod
-    async def of(cls, request: Request) -> _Arguments:
-        if request.method == "GET":
-            return cls(dict(request.query_params))
-        raw = await _body(request)
-        try:
-            values = json.loads(raw) if raw else {}
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"the body is not JSON: {error}") from error
-        if not isinstance(values, dict):
-            raise UsageError("the body must be a JSON object")
-        return cls(values)
-
-    def get(self, name: str) -> Any:
-        return self.values.get(name)
-
-    def text(self, name: str) -> str:
-        value = self.values.get(name)
-        if not isinstance(value, str) or not _is_unicode(value):
-            raise UsageError(f"{name} is required and must be text")
-        return value
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.values.get(name, default)
-        if isinstance(value, str) and value in ("true", "false"):
-            return value == "true"
-        if not isinstance(value, bool):
-            raise UsageError(f"{name} must be true or false")
-        return value
-
-    def number(self, name: str, default: int) -> int:
-        value = self.values.get(name, default)
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10**9:
-            raise UsageError(f"{name} must be a whole number from 0 to 999999999")
-        return value
-
-    def seconds(self, name: str, default: float) -> float:
-        value = self.values.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
-            raise UsageError(f"{name} must be a positive number of seconds")
-        return float(value)
-
-
 async def _unless_gone(
-    request: Request, operation: Callable[[_Arguments], Any], arguments: _Arguments
+    request: Request, operation: Callable[[Values, threading.Event], Any], values: Values
 ) -> Any:
     """Run an operation, and tell it when its client has left: nobody pays for nobody."""
-    work = asyncio.ensure_future(run_in_threadpool(operation, arguments))
+    gone = threading.Event()
+    work = asyncio.ensure_future(run_in_threadpool(operation, values, gone))
     while not (await asyncio.wait({work}, timeout=_LOOK_AGAIN))[0]:
         if await request.is_disconnected():
-            arguments.gone.set()
+            gone.set()
             break
     return await work
-
-
-async def _body(request: Request) -> bytes:
-    """The body, refused as soon as it is known to be too long."""
-    pieces, size = [], 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > MAX_BODY:
-            raise TooLargeError(f"the body is longer than {MAX_BODY} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _is_unicode(value: str) -> bool:
-    """Whether there is no lone surrogate in it, which JSON can spell and UTF-8 cannot."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_subset(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(part, int) and not isinstance(part, bool) for part in value)
-        and 1 <= value[0] <= value[1]
-    )
 
 
 def error_document(error: MerkleError) -> dict[str, Any]:
@@ -385,8 +297,8 @@ def error_document(error: MerkleError) -> dict[str, Any]:
 
 def status_of(error: MerkleError) -> int:
     """The HTTP status for an error."""
-    if isinstance(error, TooLargeError):
-        return 413
+    if isinstance(error, TooLargeError | MediaTypeError):
+        return 413 if isinstance(error, TooLargeError) else 415
     if isinstance(error, StoppingError):
         return 503
     return 400 if isinstance(error, UsageError) else 409

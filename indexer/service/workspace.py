@@ -21,6 +21,7 @@ from indexer.engine.documents import (
     ValidateDocument,
 )
 from indexer.errors import LockedError, UsageError
+from indexer.service.audit_commands import AuditCommands
 from indexer.service.client import Client, ServiceError, connect
 from indexer.service.context_commands import ContextCommands
 from indexer.service.frame_commands import FrameCommands
@@ -54,7 +55,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands, ContextCommands, SessionCommands):
+class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -143,11 +144,16 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands):
         content: bool = False,
         subset: tuple[int, int] | None = None,
         expect_root: str | None = None,
+        locked: bool = False,
     ) -> ValidateDocument:
-        """Check every invariant; with `content` also the disk against the index."""
-        body = {"content": content, "subset": subset, "expect_root": expect_root}
+        """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
+        body = {
+            "content": content, "subset": subset, "expect_root": expect_root, "locked": locked
+        }  # fmt: skip
         return self._run(
-            lambda engine: engine.validate(content=content, subset=subset, expect_root=expect_root),
+            lambda engine: engine.validate(
+                content=content, subset=subset, expect_root=expect_root, locked=locked
+            ),
             lambda client: client.post("/v1/validate", body),
         )
 

@@ -10,25 +10,55 @@ import pytest
 NAMES = "src\nREADME.md\n\nnowhere\n../outside\n./src/main.py"
 
 
-@pytest.mark.parametrize(
-    "name", ["get-node", "list-frames", "get-head", "invalidate", "regenerate"]
-)
+COMMANDS = {
+    name: [name, "-"]
+    for name in ("get-node", "list-frames", "get-head", "explain", "invalidate", "regenerate")
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_each_name_has_a_result(name: str, peopled: Path, merkle: Any) -> None:
-    ran = merkle("-C", peopled, "--json", name, "-", stdin=NAMES)
+    line = ["-C", peopled, *COMMANDS[name]]
+    ran = merkle(*line, "--json", stdin=NAMES)
     assert ran.code == 2
     results = ran.json["results"]
     assert [each["node"] for each in results] == [line for line in NAMES.split("\n") if line]
     errors = {each["node"]: each["error"]["code"] for each in results if "error" in each}
     assert errors == {"nowhere": "unknown_node", "../outside": "bad_path"}
-    single = merkle("-C", peopled, "--json", name, "src/main.py").json
+    alone = [part if part != "-" else "src/main.py" for part in line]
+    single = merkle(*alone, "--json").json
     assert results[-1].keys() == {"node", *single}
 
-    text = merkle("-C", peopled, name, "-", stdin=NAMES)
+    text = merkle(*line, stdin=NAMES)
     assert text.code == 2
     assert "README.md" in text.out
     assert text.err.count("error: ") == 2
-    assert merkle("-C", peopled, name, "-", stdin="src\nREADME.md\n").code == 0
-    assert merkle("-C", peopled, "--json", name, "-").json == {"results": []}
+    assert merkle(*line, stdin="src\nREADME.md\n").code == 0
+    assert merkle(*line, "--json").json == {"results": []}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_names_may_end_with_nul(name: str, peopled: Path, merkle: Any) -> None:
+    (peopled / "two\nlines").write_text("x")
+    assert merkle("-C", peopled, "watch", "--once").code == 0
+    given = "src\0two\nlines\0nowhere\0README.md"
+    ran = merkle("-C", peopled, *COMMANDS[name], "--json", stdin=given)
+    assert ran.code == 2
+    results = ran.json["results"]
+    assert [each["node"] for each in results] == ["src", "two\nlines", "nowhere", "README.md"]
+    assert [("error" in each) for each in results] == [False, False, True, False]
+    text = merkle("-C", peopled, *COMMANDS[name], stdin=given)
+    assert "two\nlines" not in text.out
+
+
+def test_folders_are_synthesized_together(peopled: Path, merkle: Any) -> None:
+    line = ["-C", peopled, "synthesize", "-", "--type", "outline"]
+    ran = merkle(*line, "--json", stdin="src\nnowhere\nREADME.md\nsrc/deep\n")
+    assert ran.code == 2
+    told = [each.get("error", {}).get("code") for each in ran.json["results"]]
+    assert told == [None, "unknown_node", "usage", None]
+    assert merkle(*line, stdin="src\0src/deep\0").code == 0
+    assert merkle(*line, "--quiet", stdin="src\n").out == ""
 
 
 def test_the_worst_of_all_is_the_exit_status(peopled: Path, merkle: Any) -> None:

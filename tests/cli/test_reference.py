@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ LINES = {
     "mcp install": ["mcp", "install", "claude-code", "--print"],
     "mcp uninstall": ["mcp", "uninstall", "claude-code"],
     "export": ["export", "my.pack"], "import": ["import", "my.pack"],
+    "lock": ["lock"], "prove": ["prove", "src"], "report": ["report", "report.md"],
+    "verify": ["verify", "proof.json", "--root", "0" * 64],
     "compact": ["compact"], "repair": ["repair"], "completion": ["completion", "bash"],
     "session new": ["session", "new", "other"],
     "session append": ["session", "append", "talk", "--type", "output", "--text", "said"],
@@ -79,6 +82,11 @@ def test_the_json_keys_are_true(
     monkeypatch.chdir(peopled.parent)
     if name == "import":
         assert merkle("-C", peopled, *LINES["export"]).code == 0
+    if name in ("prove", "verify"):
+        shutil.rmtree(peopled / ".merkle")
+        assert merkle("-C", peopled, "init", "--hash", "sha256").code == 0
+        assert merkle("-C", peopled, "scan").code == 0
+        Path("proof.json").write_text(merkle("-C", peopled, "prove", "src").out)
     if name.startswith("session "):
         said = ["--type", "dialogue", "--text", "hello", "--id", "one"]
         assert merkle("-C", peopled, "session", "new", "talk").code == 0

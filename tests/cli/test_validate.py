@@ -8,9 +8,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from indexer.cli.reports import github, junit
 from indexer.cli.validate import _exit_code
+from indexer.core.paths import on_screen
 from indexer.engine.documents import FindingDocument, ValidateDocument
 
 
@@ -135,6 +138,40 @@ def test_workflow_commands_cannot_be_forged_by_names() -> None:
     assert head.startswith("file=a%2Cb%3Ac%25\\x0a%3A%3Aerror%3A%3A\\u202e<&>")
     assert head.endswith(",title=merkle disk_added")
     assert message.endswith("line\\x0abreak%25")
+
+
+ANY = st.text(max_size=30)
+
+
+@given(ANY, ANY, ANY)
+def test_any_finding_is_one_workflow_command(path: str, message: str, code: str) -> None:
+    """Read back as the runner reads it: split at the first `::`, then at commas, then unescaped."""
+    text = github(document(errors=[finding(code, path, message)]))
+    first, last = text.split("\n")
+    assert last.startswith("merkle validate: not valid")
+    command, _, data = first.removeprefix("::").partition("::")
+    level, _, given_ = command.partition(" ")
+    assert level == "error"
+    properties = dict(pair.split("=", 1) for pair in given_.split(","))
+
+    def unescaped(value: str) -> str:
+        for coded, char in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+            value = value.replace(coded, char)
+        return value
+
+    assert unescaped(properties.get("file", "")) == on_screen(path)
+    assert unescaped(properties["title"]) == f"merkle {code}"
+    assert unescaped(data) == f"{on_screen(path) or '.'}: {on_screen(message)}"
+
+
+@given(ANY, ANY)
+def test_any_finding_is_xml(path: str, message: str) -> None:
+    found = document(
+        errors=[finding("disk_added", path, message)], warnings=[finding("w", message, path)]
+    )
+    suite = ElementTree.fromstring(junit(found).encode())[0]
+    assert len(suite) == 3
+    assert suite[1].find("failure") is not None
 
 
 def test_workflow_commands_without_a_path_name_no_file() -> None:

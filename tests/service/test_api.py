@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from indexer.service.client import RemoteError
-from indexer.service.server import MAX_BODY
+from indexer.service.request_values import MAX_BODY
 
 
 @pytest.fixture(scope="module")

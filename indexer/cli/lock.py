@@ -1,0 +1,34 @@
+"""`merkle lock`."""
+
+from __future__ import annotations
+
+from indexer.cli.columns import counted, short
+from indexer.cli.opening import open_workspace
+from indexer.cli.options import Globals, merkle_command
+from indexer.cli.output import show
+from indexer.engine.documents import JsonObject
+from indexer.errors import ExitCode
+
+
+@merkle_command("lock")
+def command(options: Globals) -> int:
+    """Write merkle.lock, the content ids of all folders, to be committed with the files.
+
+    Brings the index up to date first. The file depends on nothing but content, has one line per
+    folder, and is no part of the tree itself. `merkle validate --locked` compares with it; after
+    a merge that touched it, lock again.
+
+    \b
+    Example:
+      merkle lock && git add merkle.lock
+    """
+    with open_workspace(options) as workspace:
+        document = workspace.lock()
+    show(options, document, _text)
+    return ExitCode.FINE
+
+
+def _text(document: JsonObject) -> str:
+    word = "wrote" if document["written"] else "nothing to write:"
+    folders = counted(document["folders"], "folder")
+    return f"{word} {document['path']}, root {short(document['root'])}, {folders}"

@@ -1,0 +1,82 @@
+"""What every form of a report says: the words, the numbers and the lists."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from indexer.cli.columns import counted, size
+from indexer.core import paths
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject
+
+STATES: Final = ("fresh", "stale", "unknown", "none")
+MEANINGS: Final = {
+    "fresh": "fresh",
+    "stale": "stale",
+    "unknown": "unknown",
+    "none": "without a frame",
+}
+CHANGES_SHOWN: Final = 200
+"""How many changes of each kind a report lists."""
+
+_TYPE_STATES: Final = ("fresh", "stale", "orphaned", "unmanaged", "unknown")
+_STATE_TEXTS: Final = {
+    "current": "The index is what is on disk.",
+    "unavailable": "The workspace could not be looked at: nothing is known to be fresh.",
+}
+
+
+def headline(document: JsonObject) -> str:
+    """Whether the index is what is on disk, in a sentence."""
+    if document["unreadable"] and document["state"] != "unavailable":
+        left = counted(len(document["unreadable"]), "path")
+        return f"Not everything could be checked: {left} could not be read."
+    if document["state"] == "stale":
+        changes = sum(map(len, document["changes"].values()))
+        return f"The disk has moved on: {counted(changes, 'path')} changed since the last scan."
+    return _STATE_TEXTS.get(document["state"], f"The index is {document['state']}.")
+
+
+def stats(document: JsonObject) -> list[tuple[str, str]]:
+    """The numbers that come first."""
+    frames = document["frames"]
+    return [
+        ("files", f"{document['files']:,}"),
+        ("folders", f"{document['directories']:,}"),
+        ("size", size(document["bytes"])),
+        ("frames", f"{frames['total']:,}"),
+        ("fresh frames", f"{frames['fresh']:,}"),
+        ("nodes covered", f"{document['coverage']['fresh_pct']} %"),
+        ("hash", document["hash"]),
+    ]
+
+
+def type_rows(document: JsonObject) -> tuple[list[str], list[list[str]]]:
+    """Frames per type and state."""
+    rows = [
+        [on_screen(name), f"{counts['total']:,}", *(f"{counts[state]:,}" for state in _TYPE_STATES)]
+        for name, counts in sorted(document["types"].items())
+    ]
+    return ["type", "frames", *_TYPE_STATES], rows
+
+
+def change_lists(difference: JsonObject) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """Changed paths by kind of change; what a rename took along is told by the rename alone."""
+    came = {each["new"] for each in difference["renamed"]}
+    went = {each["old"] for each in difference["renamed"]}
+    lists: list[tuple[str, list[tuple[str, ...]]]] = [
+        ("added", [(one,) for one in difference["added"] if not _among(one, came)]),
+        ("modified", [(one,) for one in difference["modified"]]),
+        ("removed", [(one,) for one in difference["removed"] if not _among(one, went)]),
+        ("renamed", [(each["old"], each["new"]) for each in difference["renamed"]]),
+    ]
+    return [(word, entries) for word, entries in lists if entries]
+
+
+def _among(path: str, folders: set[str]) -> bool:
+    return not folders.isdisjoint((path, *paths.ancestors(path)))
+
+
+def folder_of(path: str) -> str:
+    """The folder a path lies in."""
+    return paths.split(path)[0]

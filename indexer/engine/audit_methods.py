@@ -1,0 +1,30 @@
+"""Lock, proofs and reports as methods of the engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from indexer.engine.documents import JsonObject
+from indexer.engine.late import LateModule
+
+if TYPE_CHECKING:
+    from indexer.engine import operations
+    from indexer.engine.engine import Engine
+else:
+    operations = LateModule("indexer.engine.operations")
+
+
+class AuditMethods:
+    """One method per operation; only the engine mixes them in."""
+
+    def lock(self) -> JsonObject:
+        """Write merkle.lock."""
+        return operations.write_lock(cast("Engine", self))
+
+    def prove(self, node: str) -> JsonObject:
+        """The proof that the recorded root holds a node."""
+        return operations.prove_node(cast("Engine", self), node)
+
+    def report(self, base: str | None = None) -> JsonObject:
+        """Root, coverage, freshness, changes since a base root, and a map."""
+        return operations.report_document(cast("Engine", self), base)

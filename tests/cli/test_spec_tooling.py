@@ -1,0 +1,177 @@
+"""Component 6, tooling and integration: what it asks of CI, of editors and of every tool."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+TOOLS = (
+    ["scan"], ["validate"], ["validate", "--locked"], ["lock"], ["report", "-"], ["prove", "src"],
+    ["get-node", "src"], ["diff", "@-0", "@-0"],
+)  # fmt: skip
+
+
+@pytest.fixture
+def two(workspace: Path, tmp_path: Path, merkle: Any) -> list[Path]:
+    """The same content in two places, indexed and locked in both."""
+    other = tmp_path / "other"
+    shutil.copytree(workspace, other)
+    for root in (workspace, other):
+        assert merkle("-C", root, "init", "--hash", "sha256").code == 0
+        assert merkle("-C", root, "watch", "--once").code == 0
+        assert merkle("-C", root, "lock").code == 0
+    return [workspace, other]
+
+
+def without_times(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if '"seconds"' not in line)
+
+
+# -- requirements
+
+
+def test_ci_integration_batch_operations(peopled: Path, merkle: Any) -> None:
+    """Process multiple nodes efficiently: one process, one opening, one result each."""
+    nodes = ["src", "README.md", "src/deep", "src/main.py"]
+    ran = merkle("-C", peopled, "get-head", "-", "--json", stdin="\n".join(nodes))
+    assert [each["path"] for each in ran.json["results"]] == nodes
+
+
+def test_ci_integration_validation(peopled: Path, merkle: Any) -> None:
+    """Verify workspace integrity: clean, then with a finding that every form names."""
+    assert merkle("-C", peopled, "validate", "--content").code == 0
+    (peopled / "README.md").write_text("# Other\n")
+    line = ("-C", peopled, "validate", "--content", "--format")
+    assert merkle(*line, "json").json["errors"][0]["path"] == "README.md"
+    failures = ElementTree.fromstring(merkle(*line, "junit").out).iter("failure")
+    assert [each.get("type") for each in failures] == ["disk_modified"]
+    assert "::error file=README.md,title=merkle disk_modified::" in merkle(*line, "github").out
+
+
+def test_ci_integration_reporting(peopled: Path, tmp_path: Path, merkle: Any) -> None:
+    """Generate reports on context state: covered, then stale."""
+    file = tmp_path / "report.md"
+    ran = merkle("-C", peopled, "report", file, "--json")
+    assert ran.json["coverage"]["fresh"] == ran.json["coverage"]["nodes"] == 7
+    (peopled / "src" / "main.py").write_text("def f() -> None: ...\n")
+    ran = merkle("-C", peopled, "report", file, "--json")
+    assert (ran.json["state"], ran.json["coverage"]["stale"]) == ("stale", 3)
+    assert ran.json["coverage"]["fresh_pct"] == 57.1
+    assert "| `src/main.py` |" in file.read_text()
+
+
+def test_ci_integration_diff_generation(peopled: Path, merkle: Any) -> None:
+    """Show changes between runs."""
+    (peopled / "src" / "main.py").write_text("print('later')\n")
+    assert merkle("-C", peopled, "scan").code == 0
+    ran = merkle("-C", peopled, "diff", "@-1", "@-0", "--format", "json")
+    assert ran.json["modified"] == ["src/main.py"]
+    assert (
+        "- `src/main.py`" in merkle("-C", peopled, "diff", "@-1", "@-0", "--format", "markdown").out
+    )
+
+
+def test_editor_integration_change_hooks(service: Any, scanned: Path) -> None:
+    """Callbacks when nodes change: a save arrives as an event, after it can be asked for."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect((scanned / ".merkle" / "socket").read_text().strip())
+        connection.sendall(b"GET /v1/events HTTP/1.0\r\n\r\n")
+        with connection.makefile(encoding="utf-8", newline="\n") as lines:
+            while ": connected" not in lines.readline():
+                pass
+            (scanned / "README.md").write_text("# Saved\n")
+            for line in lines:
+                if line.startswith("data: ") and '"node"' in line:
+                    break
+    event = json.loads(line.removeprefix("data: "))
+    assert (event["change"], event["path"]) == ("modified", "README.md")
+
+
+# -- criteria
+
+
+def test_tools_reproducible_from_cli(two: list[Path], merkle: Any) -> None:
+    """Same command, same result, wherever the workspace lies."""
+    for tool in TOOLS:
+        arguments = tool if tool[0] == "report" else [*tool, "--json"]
+        shown = [merkle("-C", root, *arguments) for root in two]
+        assert shown[0].code == shown[1].code == 0
+        if tool[0] != "get-node":  # which tells when each frame was made
+            assert without_times(shown[0].out) == without_times(shown[1].out), tool
+
+
+def test_re_running_tools_yields_same_state(two: list[Path], merkle: Any) -> None:
+    root = two[0]
+
+    def state() -> tuple[Any, ...]:
+        queries = ("SELECT * FROM nodes", "SELECT * FROM frames", "SELECT * FROM heads",
+                   "SELECT * FROM roots")  # fmt: skip
+        lock = root / "merkle.lock"
+        rows = [merkle("-C", root, "sql", query, "--json").out for query in queries]
+        return (*rows, lock.read_bytes(), lock.stat().st_mtime_ns)
+
+    before = state()
+    for tool in (*TOOLS, ["watch", "--once"], ["regenerate"]):
+        assert merkle("-C", root, *tool).code == 0
+    assert state() == before
+
+
+def test_tool_failures_do_not_corrupt_storage(
+    two: list[Path], merkle: Any, contents: Callable[[Path], dict[str, bytes]]
+) -> None:
+    root = two[0]
+    lock = (root / "merkle.lock").read_bytes()
+    refused = (
+        ["prove", "nowhere"], ["report", "/nowhere/r.md"], ["report", "x.txt"],
+        ["report", "r.md", "--base", "@-99"], ["get-node", "-", "--view", "odd"],
+        ["verify", "/nowhere", "--root", "0" * 64],
+        ["synthesize", "README.md", "--type", "outline"],
+        ["watch", "--print-unit", "cron"], ["validate", "--expect-root", "zz"],
+    )  # fmt: skip
+    for line in refused:
+        assert merkle("-C", root, *line).code in (2, 3), line
+    assert (root / "merkle.lock").read_bytes() == lock
+    assert "r.md" not in contents(root)
+    ran = merkle("-C", root, "validate", "--content", "--locked", "--json")
+    assert (ran.code, ran.json["errors"]) == (0, [])
+
+
+def test_workspace_operations_are_isolated(
+    two: list[Path], merkle: Any, contents: Callable[[Path], dict[str, bytes]]
+) -> None:
+    """What is done in one workspace leaves not a byte in the other."""
+    here, there = two
+    before = contents(there)
+    (here / "README.md").write_text("# Only here\n")
+    for tool in (["scan"], ["lock"], ["report", str(here / "report.md")], ["watch", "--once"]):
+        assert merkle("-C", here, *tool).code == 0
+    assert contents(there) == before
+    assert merkle("-C", there, "validate", "--locked").code == 0
+
+
+REFUSALS = [
+    (["prove", "nowhere"], 2, "merkle scan"),
+    (["report", "r.md", "--base", "@-9"], 2, "merkle log"),
+    (["verify", "README.md", "--root", "0" * 64], 3, "merkle prove"),
+    (["validate", "--expect-root", "zz"], 2, "digits"),
+    (["-C", "nowhere", "lock"], 2, "existing folder"),
+]
+
+
+def test_error_messages_are_clear_and_actionable(
+    two: list[Path], merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(two[0])
+    for line, code, hint in REFUSALS:
+        ran = merkle(*line, "--json")
+        assert ran.code == code
+        assert ran.json["error"]["message"]
+        assert hint in ran.json["error"]["hint"]
