@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "log": "List the recorded roots, newest first.",
     "diff": "Show what differs between two recorded roots, or two manifests.",
     "sql": "Ask the index a question in SQL.",
+    "mcp": "Serve the workspace to coding agents over the Model Context Protocol.",
     "export": "Write frames, agents and computed results to a file.",
     "import": "Take in a file that export wrote.",
     "compact": "Forget the bodies of old generated frames.",

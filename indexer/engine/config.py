@@ -24,6 +24,9 @@ _BYTES: Final = {
 }  # fmt: skip
 _LONGEST: Final = 10 * 365 * 86400.0
 
+Value = int | float | str | None
+"""What a setting can be."""
+
 
 class ConfigError(UsageError):
     """A setting that cannot be used; names the file or variable, and the key."""
@@ -48,14 +51,16 @@ class Setting:
 
     key: str
     unit: str
-    default: int | float | None
-    parse: Callable[[object], int | float | None]
+    default: Value
+    parse: Callable[[object], Value]
     about: str
+    named: str = ""
+    """The environment variable, where it is not called after the key."""
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
-        return "MERKLE_" + self.key.upper().replace(".", "_")
+        return self.named or "MERKLE_" + self.key.upper().replace(".", "_")
 
 
 def parse_bytes(value: object) -> int:
@@ -102,6 +107,12 @@ def _seconds_or_none(value: object) -> float | None:
     return None if value in ("none", "never") else _positive_seconds(value)
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{on_screen(repr(value))} is not a text")
+    return value.strip()
+
+
 SETTINGS: Final = (
     Setting(
         "scan.size_limit", "bytes", 8 << 20, parse_bytes, "larger files get an id but no frames"
@@ -112,6 +123,7 @@ SETTINGS: Final = (
     Setting("watch.rescan", "s", 900, _positive_seconds, "time between full scans of the service"),
     Setting("watch.idle_exit", "s", None, _seconds_or_none, "stop the service when unused so long"),
     Setting("service.wait", "s", 30, parse_duration, "how long a command waits for the index"),
+    Setting("mcp.agent", "text", None, _text, "in whose name `merkle mcp` writes", "MERKLE_AGENT"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 _SECTIONS: Final = frozenset(setting.key.partition(".")[0] for setting in SETTINGS)
@@ -128,7 +140,8 @@ class Settings:
     rescan_s: float
     idle_exit_s: float | None
     wait_s: float
-    values: Mapping[str, int | float | None]
+    agent: str | None
+    values: Mapping[str, Value]
     """The same values by key."""
     origins: Mapping[str, Origin]
     file: Path | None
@@ -169,13 +182,14 @@ def load_settings(
         rescan_s=values["watch.rescan"],
         idle_exit_s=values["watch.idle_exit"],
         wait_s=values["service.wait"],
+        agent=values["mcp.agent"],
         values=values,
         origins=origins,
         file=path if written is not None else None,
     )
 
 
-def _checked(setting: Setting, value: object, origin: Origin) -> int | float | None:
+def _checked(setting: Setting, value: object, origin: Origin) -> Value:
     try:
         amount = setting.parse(value)
     except ValueError as error:

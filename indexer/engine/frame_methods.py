@@ -82,10 +82,17 @@ class FrameMethods:
         )  # fmt: skip
 
     def list_frames(
-        self, node: str, *, frame_type: str | None = None, content: bool = False
+        self,
+        node: str,
+        *,
+        frame_type: str | None = None,
+        content: bool = False,
+        limit: int | None = None,
     ) -> JsonObject:
-        """The full history of a node, newest first; with what the frames say on request."""
-        return operations.list_frames(self._engine, node, frame_type=frame_type, content=content)
+        """The history of a node, newest first; with what the frames say on request."""
+        return operations.list_frames(
+            self._engine, node, frame_type=frame_type, content=content, limit=limit
+        )
 
     def get_head(
         self, node: str, *, frame_type: str | None = None, agent: str | None = None
@@ -108,13 +115,14 @@ class FrameMethods:
         max_cost: float | None = None,
         yes: bool = False,
         models: bool = True,
+        agent: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
         return operations.run_to_end(
             self.begin_regenerate(
                 node, frame_type=frame_type, recursive=recursive, plan=plan, max_calls=max_calls,
-                max_cost=max_cost, yes=yes, models=models, progress=progress,
+                max_cost=max_cost, yes=yes, models=models, agent=agent, progress=progress,
             )
         )  # fmt: skip
 
@@ -129,12 +137,14 @@ class FrameMethods:
         max_cost: float | None = None,
         yes: bool = False,
         models: bool = True,
+        agent: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Steps:
         """The same as steps, for whoever has other things to do in between."""
         return operations.regenerate(
             self._engine, node, frame_type=frame_type, recursive=recursive, plan=plan,
-            limits=operations.Limits(max_calls, max_cost, yes, models), progress=progress,
+            agent=agent, limits=operations.Limits(max_calls, max_cost, yes, models),
+            progress=progress,
         )  # fmt: skip
 
     def synthesize(
@@ -186,6 +196,10 @@ class FrameMethods:
     def list_agents(self) -> JsonObject:
         """Every registered agent."""
         return operations.list_agents(self._engine)
+
+    def require_agent(self, agent: str, capability: str) -> JsonObject:
+        """Raise unless a registered agent may do that."""
+        return operations.require_agent(self._engine, agent, capability)
 
     def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file."""

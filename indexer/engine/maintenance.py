@@ -85,17 +85,20 @@ def regenerate(
     recursive: bool,
     plan: bool,
     limits: Limits,
+    agent: str | None,
     progress: Callable[[int], None] | None,
 ) -> Run | PlanRun:
     """Begin to make what is stale again, in declared scopes only; `plan` only tells."""
     engine.refresh_types()
+    if agent is not None and not plan:
+        check_writer(engine, agent)
     chosen = _with_sources(engine, _chosen(engine, frame_type))
     path = resolve_node(engine, node)["path"] if node else paths.ROOT
     if plan:
         return PlanRun(Plan(engine, engine.tree_as_on_disk(path), chosen, path, recursive))
     _look(engine, path)
     return Run(
-        engine, path, chosen, recursive=recursive, limits=limits, progress=progress,
+        engine, path, chosen, recursive=recursive, limits=limits, progress=progress, asked_by=agent,
         result=regeneration_document,
     )  # fmt: skip
 
