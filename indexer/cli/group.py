@@ -37,7 +37,7 @@ COMMANDS: Final = {
     "agent": "Register agents, and list them.",
     "session": "Keep conversations as trees with snapshots, selectors and diffs.",
     "log": "List the recorded roots, newest first.",
-    "diff": "Show what differs between two recorded roots, or two manifests.",
+    "diff": "Show what differs between two recorded roots, or between two recorded manifests.",
     "sql": "Ask the index a question in SQL.",
     "mcp": "Serve the workspace to coding agents over the Model Context Protocol.",
     "export": "Write frames, agents and computed results to a file.",

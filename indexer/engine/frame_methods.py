@@ -111,18 +111,18 @@ class FrameMethods:
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
         yes: bool = False,
         models: bool = True,
-        agent: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
         return operations.run_to_end(
             self.begin_regenerate(
-                node, frame_type=frame_type, recursive=recursive, plan=plan, max_calls=max_calls,
-                max_cost=max_cost, yes=yes, models=models, agent=agent, progress=progress,
+                node, frame_type=frame_type, recursive=recursive, plan=plan, agent=agent,
+                max_calls=max_calls, max_cost=max_cost, yes=yes, models=models, progress=progress,
             )
         )  # fmt: skip
 
@@ -133,18 +133,17 @@ class FrameMethods:
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
         yes: bool = False,
         models: bool = True,
-        agent: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Steps:
         """The same as steps, for whoever has other things to do in between."""
         return operations.regenerate(
-            self._engine, node, frame_type=frame_type, recursive=recursive, plan=plan,
-            agent=agent, limits=operations.Limits(max_calls, max_cost, yes, models),
-            progress=progress,
+            self._engine, node, frame_type=frame_type, recursive=recursive, plan=plan, agent=agent,
+            limits=operations.Limits(max_calls, max_cost, yes, models), progress=progress,
         )  # fmt: skip
 
     def synthesize(

@@ -84,8 +84,8 @@ def regenerate(
     frame_type: str | None,
     recursive: bool,
     plan: bool,
-    limits: Limits,
     agent: str | None,
+    limits: Limits,
     progress: Callable[[int], None] | None,
 ) -> Run | PlanRun:
     """Begin to make what is stale again, in declared scopes only; `plan` only tells."""
@@ -98,8 +98,8 @@ def regenerate(
         return PlanRun(Plan(engine, engine.tree_as_on_disk(path), chosen, path, recursive))
     _look(engine, path)
     return Run(
-        engine, path, chosen, recursive=recursive, limits=limits, progress=progress, asked_by=agent,
-        result=regeneration_document,
+        engine, path, chosen, recursive=recursive, limits=limits, progress=progress,
+        asked_by=agent, result=regeneration_document,
     )  # fmt: skip
 
 

@@ -74,11 +74,11 @@ class FrameCommands(ABC):
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
         yes: bool = False,
         models: bool = True,
-        agent: str | None = None,
         progress: Progress | None = None,
     ) -> Document:
         """Make again what is stale at a node, or only tell what that would be.
@@ -88,7 +88,7 @@ class FrameCommands(ABC):
         """
         return self.operate(
             "regenerate", progress, node=node, frame_type=frame_type, recursive=recursive,
-            plan=plan, max_calls=max_calls, max_cost=max_cost, yes=yes, models=models, agent=agent,
+            plan=plan, agent=agent, max_calls=max_calls, max_cost=max_cost, yes=yes, models=models,
         )  # fmt: skip
 
     def synthesize(

@@ -247,8 +247,9 @@ class Api:
         return work(self.engine)
 
     def _on_keeper(self, work: Callable[[], T], proved: bool) -> T:
+        """Where events cannot be relied on, the engine looks at the disk itself."""
+
         def looking() -> T:
-            # Where events cannot be relied on, the engine looks at the disk itself.
             self.engine.served = proved
             try:
                 return work()
@@ -259,7 +260,7 @@ class Api:
 
     def _in_steps(self, operation: Operation, arguments: _Arguments) -> Any:
         """Work that may wait for hours, without the keeper: it only makes the steps."""
-        proved = self.keeper.catch_up()
+        proved = self.keeper.catch_up() if operation.disk else True
         work = self._on_keeper(lambda: operation.start(self.engine, arguments.values), proved)
         try:
             while not arguments.gone.is_set() and not self._on_keeper(work.step, proved):
