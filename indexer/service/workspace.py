@@ -213,7 +213,9 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands):
                 # A service may die after it has done this and before it can say so.
                 asked["once"] = os.urandom(12).hex()
                 sent = {**given, **asked}
-            return client.post(f"/v1/{operation}", sent, patient=known.begin is not None)
+            if known.begin is not None:
+                return client.post(f"/v1/{operation}", sent, patient=True)
+            return client.post(f"/v1/{operation}", sent)
 
         return self._run(local, remote)
 
