@@ -24,7 +24,8 @@ NAMES = {
 WORKSPACE_METHODS = {
     "agent_add", "agent_list", "compact", "diff", "explain", "export", "get_head", "get_node",
     "import_", "init", "invalidate", "list_frames", "log", "open", "put_frame", "regenerate",
-    "scan", "sql", "status", "synthesize", "validate",
+    "scan", "shared_gc", "shared_pull", "shared_push", "shared_status", "sql", "status",
+    "synthesize", "validate",
 }  # fmt: skip
 
 

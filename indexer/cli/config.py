@@ -44,7 +44,7 @@ def _document(root: Path, settings: Settings) -> dict[str, Any]:
         "settings": [
             {
                 "key": setting.key,
-                "value": settings.values[setting.key],
+                "value": setting.shown(settings.values[setting.key]),
                 "unit": setting.unit,
                 "origin": settings.origins[setting.key].kind,
                 "where": settings.origins[setting.key].where,
@@ -59,10 +59,18 @@ def _document(root: Path, settings: Settings) -> dict[str, Any]:
 def _text(document: dict[str, Any], origin: bool) -> str:
     rows = []
     for each in document["settings"]:
-        value = "none" if each["value"] is None else f"{each['value']:,} {each['unit']}"
+        value = _value(each["value"], each["unit"])
         where = f" ({on_screen(each['where'])})" if each["where"] else ""
         row = [each["key"], value, click.style(each["about"], dim=True)]
         if origin:
             row.insert(2, click.style(each["origin"] + where, fg="cyan"))
         rows.append(row)
     return table(rows, right=frozenset({1}))
+
+
+def _value(value: object, unit: str) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,} {unit}" if isinstance(value, int | float) else on_screen(str(value))

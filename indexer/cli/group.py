@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "sql": "Ask the index a question in SQL.",
     "export": "Write frames, agents and computed results to a file.",
     "import": "Take in a file that export wrote.",
+    "shared": "Share computed results with a team.",
     "compact": "Forget the bodies of old generated frames.",
     "repair": "Rebuild an index that is damaged.",
     "config": "Show the settings in force.",

@@ -9,6 +9,7 @@ from typing import Final
 
 from indexer.cli.columns import counted
 from indexer.cli.machine_checks import Check
+from indexer.cli.team_checks import check_team
 from indexer.core.hashing import workspace_hash
 from indexer.engine.config import FILE, load_settings
 from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
@@ -34,6 +35,7 @@ def examine(root: Path) -> Examined:
     """Look at everything that belongs to the workspace, changing nothing."""
     found = Examined()
     found.checks.append(_settings(root))
+    found.checks += check_team(root)
     if not is_initialised(root):
         found.checks.append(
             Check("workspace", "warn", f"{root} has no index", "run `merkle scan` there")

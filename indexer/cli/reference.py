@@ -47,6 +47,13 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "sql": tuple(SqlDocument.__annotations__),
     "export": ("file", "records"),
     "import": ("file", "records", "added"),
+    "shared status": (
+        "configured", "url", "namespace", "read_only", "team_key", "detects", "reachable",
+        "problem", "entries", "bodies", "bytes", "leases", "pending", "refused",
+    ),
+    "shared push": ("pushed", "offered", "pending"),
+    "shared pull": ("pulled", "known", "refused", "reasons"),
+    "shared gc": ("dropped", "bodies", "dry_run"),
     "compact": ("dropped", "kept"),
     "repair": ("repaired", "done", "gone", "quarantined", "records", "root", "nodes"),
     "config": ("workspace", "file", "settings"),
@@ -65,7 +72,8 @@ _JSON_NOTES: Final = {
     " `because`." + _BATCH,
     "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`.",
     "regenerate": " Each of `plan`: `path`, `type`, `action`, `because`, `tokens`; with `--plan`"
-    " there are no `events`." + _BATCH,
+    " there are no `events`. In a team also `shared`: `fetched`, `computed`, `pushed`, `refused`,"
+    " `problem`." + _BATCH,
     "invalidate": _BATCH,
     "doctor": " With `--quarantine` also `quarantined`.",
 }

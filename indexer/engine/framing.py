@@ -10,6 +10,7 @@ from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
 from indexer.engine.journaling import open_journal
+from indexer.engine.late import LateModule
 from indexer.engine.reading import States, count_states
 from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
@@ -18,7 +19,10 @@ from indexer.store.journal import Journal
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
+    from indexer.engine import sharing
     from indexer.engine.engine import Engine
+else:
+    sharing = LateModule("indexer.engine.sharing")
 
 
 class Framing:
@@ -32,6 +36,7 @@ class Framing:
         self.redone = 0
         self._journal: Journal | None = None
         self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
+        self._exchange: sharing.Exchange | None = None
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
         self._states: tuple[object, States] | None = None
@@ -41,7 +46,9 @@ class Framing:
         self._journal, self.redone = open_journal(self._engine)
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Let go of the journal and of the team's store."""
+        if self._exchange is not None:
+            self._exchange.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -68,8 +75,18 @@ class Framing:
             text = None
         if self._types is None or self._types[0] != text:
             tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
-            limit = load_settings(root).size_limit
-            self._types = (text, load_types(root, limit, tokens))
+            settings = load_settings(root)
+            self._types = (text, load_types(root, settings.size_limit, tokens))
+            if self._exchange is not None:
+                self._exchange.close()
+            shared = settings.values["shared.url"] is not None
+            self._exchange = sharing.exchange(self._engine, settings) if shared else None
+
+    @property
+    def exchange(self) -> sharing.Exchange | None:
+        """The dealings with the team, where merkle.toml or the environment names its store."""
+        _ = self.types
+        return self._exchange
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text; the tables are loaded on first use."""

@@ -96,7 +96,10 @@ def regenerate(
     finally:
         # What was stored before something went wrong is stored.
         engine.publish_frames(outcome.events)
-    return regeneration_document(outcome)
+    document = regeneration_document(outcome)
+    if engine.framing.exchange is not None:
+        document["shared"] = engine.framing.exchange.report()
+    return document
 
 
 def regeneration_document(outcome: Outcome) -> JsonObject:

@@ -31,10 +31,11 @@ from indexer.core.tree import Entry, Tree
 from indexer.engine.events import Event
 from indexer.engine.freshness import fresh_head
 from indexer.engine.inputs import children_document, remember_inputs
+from indexer.engine.teamwork import Children, FolderWave, TeamWork
 from indexer.engine.types import FrameType, bystanders
 from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
 from indexer.errors import CorruptError
-from indexer.regenerate.plan import Step, chunks, stale_steps
+from indexer.regenerate.plan import Step, chunks, stale_steps, waves
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
 
@@ -72,6 +73,9 @@ class Regeneration:
     _fetched: bool = False
     """Whether the bodies that this chunk's policies may need have been read."""
     _pool: GeneratorPool | None = None
+    patience: float | None = None
+    """Seconds to wait for what another machine computes; None: as long as it does."""
+    _team: TeamWork | None = None
     _stuck: set[tuple[str, bytes]] = field(default_factory=set)
     """What could not be made current with the content it has: not tried again in this pass."""
 
@@ -84,6 +88,7 @@ class Regeneration:
                 files -= self._run_chunk(chunk, files)
                 if self.progress is not None:
                     self.progress(len(chunk))
+            self._give_what_is_due()
         finally:
             self.close()
 
@@ -123,18 +128,69 @@ class Regeneration:
             )
         return self._pool
 
+    # -- with the team
+
+    def _begin_teamwork(self) -> None:
+        """In a team, who computes what is settled chunk by chunk."""
+        exchange, shelf = self.engine.framing.exchange, self.engine.shelf
+        self._team = None
+        if exchange is not None and self.type.share:
+            generation = lambda key: shelf.memo(key)[0]  # noqa: E731
+            self._team = TeamWork(exchange, generation, self._bodies, self.patience)
+
+    def _give_what_is_due(self) -> None:
+        exchange = self.engine.framing.exchange
+        if exchange is not None:
+            exchange.catch_up()
+
+    def _share_folders(self, wave: list[Step], chunk: list[Step], batch: FrameBatch) -> FolderWave:
+        """Results of a wave's folders: from the team, or computed here for the team too."""
+        shared, maker = FolderWave(), self.type.folder
+        if self._team is None or maker is None:
+            return shared
+        waiting: dict[MemoKey, list[Step]] = {}
+        for step in wave:
+            if step.entry.folder is None or self._team.waits_below(step.path):
+                continue
+            children = shared.children[step.path] = self._children(step, batch)
+            key = key_of_folder(maker.print, self.type.name, children[1])
+            if self._memo(key, batch)[1] is None:
+                shared.first.setdefault(key, step.path)
+                waiting.setdefault(key, []).append(step)
+
+        def compute(keys: list[MemoKey]) -> None:
+            for key in keys:
+                bodies = shared.children[shared.first[key]][1]
+                shared.computed[key] = self._run_policy(key, bodies, chunk, batch)
+
+        self._team.settle(waiting, batch, compute)
+        return shared
+
+    def _memo(self, key: MemoKey, batch: FrameBatch) -> tuple[int, BodyHash | None]:
+        return batch.memo.get(key) or self.engine.shelf.memo(key)
+
+    # -- a chunk
+
     def _run_chunk(self, chunk: list[Step], files: int) -> int:
         """Make and store one group; returns how many files were in it."""
         batch = FrameBatch()
+        self._begin_teamwork()
         of_files = [step for step in chunk if step.entry.kind is Kind.FILE]
         made = self._make_files(of_files, files, batch)
         self._fetched = False
-        events: list[Event] = []
-        for step in chunk:
-            if step.entry.kind is Kind.FILE:
-                events += self._file_frame(step, made.get(step.path), batch)
-            else:
-                events += self._folder_frame(step, chunk, batch)
+        told: dict[str, list[Event]] = {}
+        # Alone all in turn; in a team what can be asked for together.
+        for wave in waves(chunk) if self._team else [chunk]:
+            shared = self._share_folders(wave, chunk, batch)
+            for step in wave:
+                if self._team and step.path in self._team.elsewhere:
+                    continue
+                if step.entry.kind is Kind.FILE:
+                    told[step.path] = self._file_frame(step, made.get(step.path), batch)
+                else:
+                    told[step.path] = self._folder_frame(step, chunk, batch, shared)
+        # In the order of the plan, whatever order they were made in.
+        events = [event for step in chunk for event in told.get(step.path, ())]
         self._take_back_proofs(batch)
         try:
             if batch:
@@ -143,7 +199,9 @@ class Regeneration:
             # They may name lists that are not stored now.
             self.engine.input_chains.clear()
             raise
-        self._note_stuck(chunk)
+        elsewhere = self._team.elsewhere if self._team else ()
+        self._note_stuck(step for step in chunk if step.path not in elsewhere)
+        self._give_what_is_due()
         self.outcome.events += events
         return sum(step.entry.kind is Kind.FILE for step in chunk)
 
@@ -180,6 +238,27 @@ class Regeneration:
             else:
                 # The same name and content twice in one pass is computed once.
                 waiting.setdefault(key, []).append(step)
+
+        def compute(keys: Iterable[MemoKey]) -> None:
+            chosen = {key: waiting[key] for key in keys}
+            self._compute_files(chosen, sources, expected, batch, made)
+
+        if self._team is None:
+            compute(waiting)
+            return made
+        for key, content in self._team.settle(waiting, batch, compute).items():
+            made.update((step.path, _Made(content, Action.REUSED)) for step in waiting[key])
+        return made
+
+    def _compute_files(
+        self,
+        waiting: dict[MemoKey, list[Step]],
+        sources: Mapping[str, BodyHash],
+        expected: int,
+        batch: FrameBatch,
+        made: dict[str, _Made],
+    ) -> None:
+        """Run the generator once per key, at another place where the first is gone."""
         while waiting:
             first = [where[0] for where in waiting.values()]
             outcomes = self._run_generator(first, sources, expected)
@@ -192,7 +271,6 @@ class Regeneration:
                 else:
                     self._take_outcome(key, where, outcome, batch, made)
             waiting = again
-        return made
 
     def _run_generator(
         self, steps: list[Step], sources: Mapping[str, BodyHash], expected: int
@@ -242,9 +320,7 @@ class Regeneration:
 
     # -- folders
 
-    def _children(
-        self, step: Step, batch: FrameBatch
-    ) -> tuple[list[ChildFrame], list[ChildBody], bool]:
+    def _children(self, step: Step, batch: FrameBatch) -> Children:
         """What a folder's frame is made from, and whether every part of it is current."""
         rules, current = self.type.rules, True
         frames: list[ChildFrame] = []
@@ -268,30 +344,45 @@ class Regeneration:
         new = batch.heads.get((path, self.type.name, agent))
         return new or self.engine.shelf.head(path, self.type.name, agent)
 
-    def _folder_frame(self, step: Step, chunk: list[Step], batch: FrameBatch) -> list[Event]:
+    def _folder_frame(
+        self, step: Step, chunk: list[Step], batch: FrameBatch, shared: FolderWave
+    ) -> list[Event]:
         maker = self.type.folder
         assert maker is not None
-        frames, bodies, current = self._children(step, batch)
+        children = shared.children.get(step.path) or self._children(step, batch)
+        frames, bodies, current = children
         basis = basis_of_synthesis(
             paths.text_to_bytes(step.path), self.type.name, maker.print, frames
         )
         key = key_of_folder(maker.print, self.type.name, bodies)
-        generation, content = batch.memo.get(key, self.engine.shelf.memo(key))
-        action = Action.REUSED
-        if content is None:
+        action, problem = Action.REUSED, None
+        if key in shared.computed:
+            problem = shared.computed[key]
+            action = Action.GENERATED if shared.first[key] == step.path else action
+        elif self._memo(key, batch)[1] is None:
             action = Action.GENERATED
-            self._fetch_bodies(chunk, batch)
-            inputs = self._inputs(bodies)
-            try:
-                content = self._keep_body(maker.policy.synthesize(inputs), batch)
-            except Exception as error:  # a custom policy may raise anything
-                problem = f"{type(error).__name__}: {error}"
-                return [Event("failed", step.path, self.type.name, None, problem)]
-            batch.memo[key] = (generation, content)
+            problem = self._run_policy(key, bodies, chunk, batch)
+        content = self._memo(key, batch)[1]
+        if content is None:
+            return [Event("failed", step.path, self.type.name, None, problem or "")]
         node_id = self.tree.node_id(step.path, step.entry)
         document = children_document(maker.print, frames)
         agent = self.type.rules.folder_agent
         return self._put(step, agent, basis, content, action, node_id, document, batch, current)
+
+    def _run_policy(
+        self, key: MemoKey, bodies: list[ChildBody], chunk: list[Step], batch: FrameBatch
+    ) -> str | None:
+        """Compute a folder's body into the batch; why that failed, if it did."""
+        assert self.type.folder is not None
+        self._fetch_bodies(chunk, batch)
+        inputs = self._inputs(bodies)
+        try:
+            content = self._keep_body(self.type.folder.policy.synthesize(inputs), batch)
+        except Exception as error:  # a custom policy may raise anything
+            return f"{type(error).__name__}: {error}"
+        batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
+        return None
 
     def _inputs(self, bodies: list[ChildBody]) -> list[ChildInput]:
         return [

@@ -30,7 +30,7 @@ from indexer.synthesis.registry import make_policy, policy_names
 
 DEFAULT_TYPES: Final[dict[str, Any]] = {"outline": {"file": "outline", "folder": "summarize"}}
 DEFAULT_TOKENIZER: Final = "o200k_base"
-_KEYS: Final = {"scope", "file", "folder", "input", "verify"}
+_KEYS: Final = {"scope", "file", "folder", "input", "verify", "share"}
 TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
@@ -69,6 +69,8 @@ class FrameType:
     folder: FolderMaker | None
     input: str | None
     rules: Rules
+    share: bool = True
+    """Whether the team is asked for its results, and given them."""
 
 
 def load_types(root: Path, size_limit: int, tokens: Tokens) -> dict[str, FrameType]:
@@ -169,9 +171,10 @@ def _frame_type(
             f"merkle.toml: types.{name}.{unknown[0]} is not a setting",
             hint=f"known are: {', '.join(sorted(_KEYS))}",
         )
-    verify = table.get("verify")
-    if verify is not None and not isinstance(verify, bool):
-        raise TypeConfigError(f"merkle.toml: types.{name}.verify is neither true nor false")
+    verify, share = table.get("verify"), table.get("share")
+    for setting, value in (("verify", verify), ("share", share)):
+        if value is not None and not isinstance(value, bool):
+            raise TypeConfigError(f"merkle.toml: types.{name}.{setting} is neither true nor false")
     of_file = _maker(name, "file", table.get("file"))
     of_folder = _maker(name, "folder", table.get("folder"))
     file = file_maker(*of_file, verify=verify) if of_file else None
@@ -198,7 +201,7 @@ def _frame_type(
         file_agent=GENERATED_AGENT_PREFIX + (file.generator.name if file else "none"),
         folder_agent=GENERATED_AGENT_PREFIX + (folder.policy.name if folder else "none"),
     )
-    return FrameType(name, file, folder, source.name if source else None, rules)
+    return FrameType(name, file, folder, source.name if source else None, rules, share is not False)
 
 
 def _hash(*fields: bytes) -> bytes:

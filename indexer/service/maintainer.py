@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indexer.engine.engine import Engine
 from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.engine.sharing import PATIENCE_SERVED
 from indexer.engine.types import FrameType
 from indexer.errors import MerkleError, UsageError
 
@@ -41,7 +42,9 @@ class Maintainer:
             self._types = self._engine.types
         if not self._passes:
             self._passes = [
-                Regeneration(self._engine, self._engine.tree, declared, Outcome())
+                Regeneration(
+                    self._engine, self._engine.tree, declared, Outcome(), patience=PATIENCE_SERVED
+                )
                 for declared in self._engine.types.values()
             ]
         while self._passes:

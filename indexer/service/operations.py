@@ -130,4 +130,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "export": Operation("export_pack", {"file": _is_text}, {"nodes": _is_texts}, writes=True),
     "import": Operation("import_pack", {"file": _is_text}, {}, writes=True),
     "compact": Operation("compact", {"keep_seconds": _is_number}, {}, writes=True),
+    "shared-status": Operation("shared_status", {}, {}, writes=False),
+    "shared-push": Operation("shared_push", {}, {}, writes=True),
+    "shared-pull": Operation("shared_pull", {}, {}, writes=True),
+    "shared-gc": Operation(
+        "shared_gc", {"unused_seconds": _is_number}, {"dry_run": _is_flag}, writes=True
+    ),
 }

@@ -24,6 +24,7 @@ from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
 from indexer.service.frame_commands import FrameCommands
 from indexer.service.operations import OPERATIONS
+from indexer.service.shared_commands import SharedCommands
 from indexer.store.layout import FOLDER, initialise, is_initialised
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands):
+class Workspace(FrameCommands, SharedCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:

@@ -39,6 +39,8 @@ class FrameBatch:
     memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
     inputs: dict[bytes, InputList] = field(default_factory=dict)
     agents: list[Agent] = field(default_factory=list)
+    due: list[tuple[MemoKey, int]] = field(default_factory=list)
+    """Keys with generations that the team is to be given."""
     journal_number: int | None = None
     """The journal record that this batch applies."""
 
@@ -257,6 +259,7 @@ class FrameStore:
                 "agent_log",
                 [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
             )
+            append_rows(connection, "share_due", batch.due)
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
 

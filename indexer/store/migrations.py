@@ -92,5 +92,10 @@ _FRAMES: Final = """
     FROM frame_log GROUP BY basis;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES)
+_SHARING: Final = """
+    -- A queue: what was computed here for the team and has not been handed over yet.
+    CREATE TABLE share_due (key BLOB NOT NULL, generation UINTEGER NOT NULL);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _SHARING)
 """Step N brings a store from version N to N + 1."""

@@ -39,6 +39,8 @@ LINES = {
     "agent add": ["agent", "add", "dave", "--role", "reader"],
     "sql": ["sql", "SELECT 1"], "config": ["config"], "doctor": ["doctor"],
     "export": ["export", "my.pack"], "import": ["import", "my.pack"],
+    "shared status": ["shared", "status"], "shared push": ["shared", "push"],
+    "shared pull": ["shared", "pull"], "shared gc": ["shared", "gc"],
     "compact": ["compact"], "repair": ["repair"], "completion": ["completion", "bash"],
 }  # fmt: skip
 
@@ -53,6 +55,8 @@ def test_the_json_keys_are_true(
     name: str, peopled: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(peopled.parent)
+    if name.startswith("shared"):
+        monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{peopled.parent}/team.db")
     if name == "import":
         assert merkle("-C", peopled, *LINES["export"]).code == 0
     ran = merkle("-C", peopled, "--json", *LINES[name], stdin="text")
