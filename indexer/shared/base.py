@@ -8,6 +8,9 @@ from typing import Final, NamedTuple, Protocol
 from indexer.core.frames import BodyHash, MemoKey
 from indexer.errors import UncheckedError
 
+GRACE_SECONDS: Final = 3600.0
+"""A body so young may be about to be named by an entry: sweeping leaves it."""
+
 LAST_GENERATION: Final = (1 << 31) - 1
 
 

@@ -116,8 +116,9 @@ class Client:
                 entries.append(self._seal.opened(row))
                 self._broken.discard(row.key)
             except Refusal as refusal:
-                self.refused[str(refusal)] += 1
-                self._broken.add(row.key)
+                if row.key not in self._broken:
+                    self.refused[str(refusal)] += 1
+                    self._broken.add(row.key)
         return entries
 
     def put(self, entries: Sequence[Entry]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from indexer.core.secrets import is_secret_name, redact
 
@@ -14,33 +14,35 @@ def masked(url: str | None) -> str | None:
     """The address without what must not be seen."""
     if not url:
         return None
-    try:
-        parts = urlsplit(url)
-        user, at, host = parts.netloc.rpartition("@")
-        if at:
-            name, colon, _ = user.partition(":")
-            user = f"{name}:{_HIDDEN}" if colon else name
-        query = "&".join(
-            f"{name}={_HIDDEN if is_secret_name(name) else value}"
-            for name, value in parse_qsl(parts.query, keep_blank_values=True)
-        )
-        shown = f"{parts.scheme}://{user}{at}{host}{parts.path}"
-        return f"{shown}?{query}" if query else shown
-    except ValueError:
-        return _HIDDEN
+    scheme, user, place, query = _parts(url)
+    if "@" in query:
+        # A question mark in a password cuts it in two; nothing of it is shown then.
+        return f"{scheme}://{_HIDDEN}"
+    name, colon, _ = user.partition(":")
+    shown = f"{scheme}://{name}{colon and ':' + _HIDDEN}{'@' if user else ''}{place}"
+    options = "&".join(
+        f"{name}={_HIDDEN if is_secret_name(name) else value}"
+        for name, value in parse_qsl(query, keep_blank_values=True)
+    )
+    return f"{shown}?{options}" if options else shown
+
+
+def _parts(url: str) -> tuple[str, str, str, str]:
+    """Scheme, user with password, place and options; no address is too odd to be cut."""
+    scheme, _, rest = url.partition("://")
+    before, _, query = rest.partition("?")
+    user, _, place = before.rpartition("@")
+    return scheme, user, place, query
 
 
 def secrets_of(url: str) -> tuple[str, ...]:
     """The parts of an address that must appear nowhere, longest first."""
-    found = {url}
-    try:
-        parts = urlsplit(url)
-        user, _, _ = parts.netloc.rpartition("@")
-        word = user.partition(":")[2]
-        found |= {word, unquote(word)}
-        found |= {value for name, value in parse_qsl(parts.query) if is_secret_name(name)}
-    except ValueError:
-        pass
+    _, user, _, query = _parts(url)
+    word = user.partition(":")[2]
+    found = {url, word, unquote(word)}
+    found |= {value for name, value in parse_qsl(query) if is_secret_name(name)}
+    if "@" in query:
+        found |= set(url.partition("://")[2].partition("@")[0].partition(":")[2].split("?"))
     return tuple(sorted(filter(None, found), key=len, reverse=True))
 
 

@@ -13,6 +13,7 @@ from psycopg import errors
 
 from indexer.core.frames import MemoKey
 from indexer.shared.base import (
+    GRACE_SECONDS,
     ReadOnlyError,
     Row,
     SharedError,
@@ -29,8 +30,6 @@ CHANNEL: Final = "merkle_entries"
 _ATTEMPTS: Final = 8
 _COARSE: Final = "1 day"
 """How exactly the time of the last use is kept: reading must not mean writing."""
-_GRACE_SECONDS: Final = 3600.0
-"""A body so young may be about to be named by an entry."""
 
 Result = TypeVar("Result")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -241,7 +240,7 @@ class PostgresStore:
             " FROM merkle_entries e WHERE e.namespace = merkle_bodies.namespace"
             " AND e.content = merkle_bodies.sha256{but})"
         )
-        young = min(seconds, _GRACE_SECONDS)
+        young = min(seconds, GRACE_SECONDS)
         if dry_run:
             but = f" AND e.key NOT IN (SELECT key{old})"
             return Swept(
@@ -379,4 +378,5 @@ _LOST: Final = (
     errors.DeadlockDetected,
     errors.UniqueViolation,
     errors.DuplicateTable,
+    errors.DuplicateObject,
 )

@@ -11,6 +11,7 @@ from typing import Final
 
 from indexer.core.frames import MemoKey
 from indexer.shared.base import (
+    GRACE_SECONDS,
     ReadOnlyError,
     Row,
     SharedError,
@@ -24,6 +25,7 @@ from indexer.shared.base import (
 _SCHEMA: Final = """
     CREATE TABLE IF NOT EXISTS bodies (
         namespace TEXT NOT NULL, sha256 BLOB NOT NULL, body BLOB NOT NULL,
+        touched_at REAL NOT NULL,
         PRIMARY KEY (namespace, sha256)
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS entries (
@@ -153,10 +155,11 @@ class SqliteStore:
                     ],
                 )
             count = connection.total_changes - before
-            for group, verb in ((added, "INSERT OR IGNORE"), (mended, "INSERT OR REPLACE")):
+            for group, body in ((added, ""), (mended, ", body = excluded.body")):
                 connection.executemany(
-                    f"{verb} INTO bodies VALUES (?, ?, ?)",
-                    [(self._namespace, *pair) for pair in bodies_of(group).items()],
+                    "INSERT INTO bodies VALUES (?, ?, ?, ?) ON CONFLICT (namespace, sha256)"
+                    f" DO UPDATE SET touched_at = excluded.touched_at{body}",
+                    [(namespace, *pair, now) for pair in bodies_of(group).items()],
                 )
         return count
 
@@ -228,9 +231,10 @@ class SqliteStore:
                 (self._namespace, now - unused_seconds),
             ).rowcount
             bodies = connection.execute(
-                "DELETE FROM bodies WHERE namespace = ? AND NOT EXISTS (SELECT 1 FROM entries e"
-                " WHERE e.namespace = bodies.namespace AND e.content = bodies.sha256)",
-                (self._namespace,),
+                "DELETE FROM bodies WHERE namespace = ? AND touched_at <= ? AND NOT EXISTS"
+                " (SELECT 1 FROM entries e WHERE e.namespace = bodies.namespace"
+                " AND e.content = bodies.sha256)",
+                (self._namespace, now - min(unused_seconds, GRACE_SECONDS)),
             ).rowcount
             if dry_run:
                 connection.execute("ROLLBACK")

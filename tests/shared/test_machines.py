@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -133,32 +133,46 @@ def test_the_server_is_killed_in_the_middle_and_nothing_is_lost(
     assert second.bodies() == first.bodies()
 
 
-def test_what_is_due_survives_the_end_of_the_process_and_goes_with_the_next_pass(
+def test_what_is_due_survives_kill_and_goes_with_the_next_pass(
+    own_server: Postgres, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_portions(counted.parent / "site")
+    monkeypatch.setenv("MERKLE_SHARED_URL", own_server.url)
+    monkeypatch.setenv("MERKLE_SHARED_TIMEOUT", "1s")
+    first, second = (Member(files(24)) for _ in "12")
+    members += [first, second]
+    own_server.kill()
+    running = first.start("watch", "--once", COUNTED_PAUSE="0.05")
+    wait_until(lambda: len(ran(counted)) >= 14)
+    running.send_signal(signal.SIGKILL)
+    running.communicate(timeout=30)
+    # Every portion of four that was finished is stored, and due.
+    due = first.open().shared_status()["pending"]
+    assert due >= 8
+    assert first.open().database.rows("SELECT count(*) FROM memo") == [(due,)]
+    own_server.start()
+    made = first.full_pass()
+    assert made["shared"]["computed"] == 35 - due
+    assert made["shared"]["pushed"] == 35
+    assert first.open().shared_status()["pending"] == 0
+    assert second.full_pass()["regenerated"] == 0
+
+
+def test_results_behind_no_frame_any_more_are_pushed_too(
     own_server: Postgres, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", own_server.url)
-    first, second = (Member(files(6)) for _ in "12")
+    old, new = {"a.txt": "one"}, {"a.txt": "two"}
+    first, second = Member(old), Member(old)
     members += [first, second]
     own_server.kill()
-    # Two states of one file: the older one is behind no frame any more, and still due.
     first.full_pass()
-    first.write("d0/e0/f0.txt", "newer")
-    running = first.open()
-    running.scan()
-    running.regenerate()
-    due = running.shared_status()["pending"]
-    assert due == 6 + 1 + 10 + 4
-    # As kill -9 leaves it: nothing is closed, and another process opens what is on disk.
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
+    first.write("a.txt", new["a.txt"])
+    first.full_pass()
+    assert first.open().shared_status()["pending"] == 3 + 2
     first.end()
     own_server.start()
-    made = first.full_pass()
-    assert made["regenerated"] == 0
-    assert made["shared"]["pushed"] == due
-    assert first.open().shared_status()["pending"] == 0
+    assert first.full_pass()["shared"]["pushed"] == 5
     assert second.full_pass()["regenerated"] == 0
 
 
@@ -199,8 +213,6 @@ def test_eight_clients_make_the_tables_at_once(url: str, counted: Path) -> None:
         "from indexer.shared.postgres import PostgresStore;"
         "store = PostgresStore(sys.argv[1], 'team', 5); print(store.usage().entries)"
     )
-    import sys
-
     racing = [
         subprocess.Popen(
             [sys.executable, "-c", code, url],
@@ -228,10 +240,10 @@ def test_threads_race_for_the_tables_and_for_leases(url: str) -> None:
     keys = [bytes([n]) * 32 for n in range(50)]
 
     def one(number: int) -> set[bytes]:
-        gate.wait()
+        gate.wait(timeout=30)
         store = PostgresStore(url, "team", 5)
         try:
-            gate.wait()
+            gate.wait(timeout=30)
             return store.lease(keys, f"holder {number}", 60)
         finally:
             store.close()
