@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import frame_rows, tree_rows
+from benchmarks import frame_rows, shared_rows, tree_rows
 from benchmarks.measure import REPOSITORY, Row, table
 from benchmarks.trees import make_tree
 
@@ -26,6 +26,9 @@ def measure(work: Path, files: int, rounds: int, only: str | None) -> Iterator[R
         "edit": lambda: tree_rows.edit_rows(big, spec, work, 60),
         "frames": lambda: frame_rows.first_pass_rows(work, max(3, rounds // 2)),
         "regenerate": lambda: frame_rows.edit_rows(big, spec, work, 40),
+        "shared": lambda: shared_rows.cold_start_rows(
+            work, max(3, rounds // 2), min(files, shared_rows.FRAMES)
+        ),
     }
     for name, group in groups.items():
         if only is None or name in only.split(","):
@@ -37,7 +40,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--files", type=int, default=100_000, help="size of the large tree")
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
-    parser.add_argument("--only", help="groups to run: start,scan,service,edit,frames,regenerate")
+    parser.add_argument(
+        "--only", help="groups to run: start,scan,service,edit,frames,regenerate,shared"
+    )
     parser.add_argument("--work", type=Path, help="where to make the trees (default: temporary)")
     parser.add_argument(
         "--out", type=Path, default=REPOSITORY / "benchmarks" / "results" / "latest.json"

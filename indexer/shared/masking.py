@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
@@ -39,11 +40,13 @@ def secrets_of(url: str) -> tuple[str, ...]:
     """The parts of an address that must appear nowhere, longest first."""
     _, user, _, query = _parts(url)
     word = user.partition(":")[2]
-    found = {url, word, unquote(word)}
+    # Also its parts: a driver that cuts an odd address elsewhere names a part only.
+    found = {url, word, unquote(word), *re.split("[@/?]", word)}
     found |= {value for name, value in parse_qsl(query) if is_secret_name(name)}
     if "@" in query:
-        found |= set(url.partition("://")[2].partition("@")[0].partition(":")[2].split("?"))
-    return tuple(sorted(filter(None, found), key=len, reverse=True))
+        found |= set(url.partition("://")[2].rpartition("@")[0].partition(":")[2].split("?"))
+    # A part of a letter or two would black out the whole message.
+    return tuple(sorted((one for one in found if len(one) > 2), key=len, reverse=True))
 
 
 def without_secrets(text: str, url: str) -> str:
