@@ -45,7 +45,7 @@ def postgres() -> Iterator[str]:
         nobody = pwd.getpwnam("nobody")
         other = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-    made = [programs / "initdb", "-D", "data", "-U", "merkle", "--auth=trust", "--locale=C"]
+    made = [str(programs / "initdb"), "-D", "data", "-U", "merkle", "--auth=trust", "--locale=C"]
     subprocess.run(made, cwd=folder, check=True, capture_output=True, **other)
     with open(folder / "log", "wb") as log:
         server = subprocess.Popen(

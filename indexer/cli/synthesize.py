@@ -22,13 +22,13 @@ from indexer.errors import ExitCode
     metavar="T",
     required=True,
     callback=plain_text,
-    help="The frame type to make, declared in merkle.toml or built in (outline).",
+    help="The frame type to make: a declared one, or one that agents write; * takes them all.",
 )
 @click.option(
     "--policy",
     metavar="P",
     callback=plain_text,
-    help="Make folder frames by this policy instead of the declared one.",
+    help="Make folder frames by this policy instead of the declared one, or of concatenate.",
 )
 @click.option(
     "--agent",
@@ -41,12 +41,14 @@ def command(
 ) -> int:
     """Make the frames of a folder, children first, in or outside the declared scope.
 
-    What is fresh stays, and nothing is computed twice for the same inputs. Exit status 1: some
-    frames could not be made.
+    What is fresh stays, and nothing is computed twice for the same inputs. Of a type that is not
+    declared, folders' frames are made from what agents wrote, once: they are not kept up to date,
+    and are shown as unmanaged. Exit status 1: some frames could not be made.
 
     \b
     Example:
       merkle synthesize src --type outline
+      merkle synthesize src --type review --policy concatenate
     """
     with open_workspace(options) as workspace, frame_progress(options) as progress:
         document = workspace.synthesize(

@@ -170,7 +170,7 @@ def _last_link(
     engine: Engine, tree: Tree, declared: FrameType, path: str, entry: Entry, head: Head
 ) -> JsonObject:
     """What moved where nothing below did."""
-    if expected_basis(engine, declared, path, entry) == head.basis:
+    if expected_basis(engine, tree, declared, path, entry) == head.basis:
         return _link(path, "stale", "invalidated", head.frame_id.hex(), None)
     if entry.folder is not None:
         return _link(path, "stale", "entries", None, entry.content_id.hex())

@@ -99,7 +99,7 @@ def _check_generated(
         return
     if entry.folder is not None and (below := stale_child(engine, declared, path, entry)):
         error("basis", path, f"the {declared.name} frame counts as fresh, {below[0]} does not")
-    expected = expected_basis(engine, declared, path, entry)
+    expected = expected_basis(engine, tree, declared, path, entry)
     if expected is not None and expected != head.basis:
         error("basis", path, f"the {declared.name} frame counts as fresh, its basis moved")
 

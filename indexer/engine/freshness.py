@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.core import paths
@@ -11,6 +12,7 @@ from indexer.core.frames import (
     ON_LISTING,
     BasisHash,
     BodyHash,
+    ChildBody,
     ChildFrame,
     Freshness,
     Head,
@@ -25,6 +27,7 @@ from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.engine.types import FrameType
+from indexer.regenerate.plan import EVERY_TYPE
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
@@ -75,7 +78,7 @@ def _judge_generated(
         return Judged(Freshness.UNMANAGED, f"type {frame_type} keeps no frame by {agent} here")
     if declared.rules.is_current(head, entry):
         return FRESH
-    return Judged(Freshness.STALE, _culprit(engine, declared, path, entry, head))
+    return Judged(Freshness.STALE, _culprit(engine, tree, declared, path, entry, head))
 
 
 def stale_child(
@@ -93,7 +96,9 @@ def stale_child(
     return None
 
 
-def _culprit(engine: Engine, declared: FrameType, path: str, entry: Entry, head: Head) -> str:
+def _culprit(
+    engine: Engine, tree: Tree, declared: FrameType, path: str, entry: Entry, head: Head
+) -> str:
     """The very thing that moved, by going down where ids differ."""
     start = path
     while True:
@@ -108,19 +113,82 @@ def _culprit(engine: Engine, declared: FrameType, path: str, entry: Entry, head:
         if found is None:
             return f"{path} has no frame yet"
         head = found
-    if expected_basis(engine, declared, path, entry) == head.basis:
+    if expected_basis(engine, tree, declared, path, entry) == head.basis:
         return "it was invalidated" if path == start else f"{path} was invalidated"
     if entry.folder is not None:
-        return "its entries changed" if path == start else f"the entries of {path} changed"
+        what = "entries or their frames" if declared.rules.gathers else "entries"
+        return f"its {what} changed" if path == start else f"the {what} of {path} changed"
     return "its content changed" if path == start else f"{path} changed"
 
 
+class Part(NamedTuple):
+    """One frame of a child that a folder's frame is made from, or its marked absence."""
+
+    path: str
+    name: bytes
+    entry: Entry
+    head: Head | None
+    own: bool
+    """Whether the type itself keeps it, so that the folder's frame waits for it to be current."""
+
+    def frame(self, algorithm: WorkspaceHash) -> ChildFrame:
+        """As the folder's basis names it."""
+        kind, raw = self.entry.kind, paths.text_to_bytes(self.path)
+        node_id = algorithm.node_id(kind, raw, self.entry.content_id)
+        return ChildFrame(node_id, self.name, kind.label, self.head.frame_id if self.head else None)
+
+    @property
+    def body(self) -> ChildBody:
+        """As the folder's memo key names it."""
+        return ChildBody(self.name, self.entry.kind.label, self.head.content if self.head else None)
+
+
+HeadAt = Callable[[str, str, str], Head | None]
+"""The head of (path, type, agent)."""
+
+
+def parts_of(
+    engine: Engine,
+    tree: Tree,
+    declared: FrameType,
+    path: str,
+    entry: Entry,
+    head_at: HeadAt | None = None,
+) -> Iterator[Part]:
+    """What a folder's frame is made from: each child's frames, in byte order of their names."""
+    assert entry.folder is not None
+    rules, head_at = declared.rules, head_at or engine.shelf.head
+    for name, child in entry.folder.entries.items():
+        where, raw = paths.join(path, name), paths.text_to_bytes(name)
+        wanted = rules.wants(child)
+        head = head_at(where, rules.type, rules.agent_for(child)) if wanted else None
+        gathered = _gathered(engine, tree, declared, where, child) if rules.gathers else []
+        if head is not None or not gathered:
+            yield Part(where, raw, child, head, wanted)
+        for other in gathered:
+            yield Part(where, raw, child, other, own=False)
+
+
+def _gathered(
+    engine: Engine, tree: Tree, declared: FrameType, path: str, entry: Entry
+) -> list[Head]:
+    """The fresh frames at a child that a type takes in without keeping them."""
+    rules = declared.rules
+    own = (rules.type, rules.agent_for(entry))
+    return [
+        head
+        for slot, head in engine.shelf.heads_at(path).items()
+        if slot != own
+        and rules.gathers in (slot[0], EVERY_TYPE)
+        and judge(engine, tree, path, *slot, head).freshness is Freshness.FRESH
+    ]
+
+
 def expected_basis(
-    engine: Engine, declared: FrameType, path: str, entry: Entry
+    engine: Engine, tree: Tree, declared: FrameType, path: str, entry: Entry
 ) -> BasisHash | None:
     """The basis that a declared frame has if it is made now from the heads there are."""
-    rules, raw = declared.rules, paths.text_to_bytes(path)
-    node_id = engine.algorithm.node_id
+    raw = paths.text_to_bytes(path)
     if entry.folder is None:
         if declared.file is None:
             return None
@@ -130,21 +198,13 @@ def expected_basis(
             read = engine.types.get(declared.input)
             below = read and engine.shelf.head(path, read.name, read.rules.agent_for(entry))
             source = below.frame_id if below else None
-        node = node_id(entry.kind, raw, entry.content_id)
+        node = engine.algorithm.node_id(entry.kind, raw, entry.content_id)
         return basis_of_generated(node, declared.file.print, source)
     if declared.folder is None:
         return None
-    children = []
-    for name, child in entry.folder.entries.items():
-        where = paths.join(path, name)
-        head = None
-        if rules.wants(child):
-            head = engine.shelf.head(where, rules.type, rules.agent_for(child))
-        node = node_id(child.kind, paths.text_to_bytes(where), child.content_id)
-        raw_name = paths.text_to_bytes(name)
-        children.append(
-            ChildFrame(node, raw_name, child.kind.label, head.frame_id if head else None)
-        )
+    children = [
+        part.frame(engine.algorithm) for part in parts_of(engine, tree, declared, path, entry)
+    ]
     return basis_of_synthesis(raw, declared.name, declared.folder.print, children)
 
 

@@ -22,11 +22,13 @@ _MAX_CHAIN: Final = 40
 
 
 def children_document(made_by: Fingerprint, children: Sequence[ChildFrame]) -> dict[str, Any]:
-    """A synthesis' inputs: each child's kind and FrameID ("" where there is none)."""
+    """A synthesis' inputs: each child's kind and FrameIDs ("" where there is none)."""
     document: dict[str, Any] = {FINGERPRINT: made_by.hex()}
     for child in children:
         frame = "" if child.frame_id is None else child.frame_id.hex()
-        document[paths.bytes_to_text(child.name)] = [child.kind, frame]
+        name = paths.bytes_to_text(child.name)
+        several = f"{document[name][1]} {frame}" if name in document else frame
+        document[name] = [child.kind, several]
     return document
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
-    ChildBody,
     HeadKey,
     MemoKey,
     key_of_file,
@@ -18,7 +17,7 @@ from indexer.core.frames import (
 from indexer.core.tree import Entry
 from indexer.engine.agents import check_writer
 from indexer.engine.documents import JsonObject
-from indexer.engine.freshness import judge
+from indexer.engine.freshness import judge, parts_of
 from indexer.engine.regeneration import Outcome, Regeneration
 from indexer.engine.resolve import resolve_node
 from indexer.engine.scanning import all_of
@@ -28,6 +27,7 @@ from indexer.engine.types import (
     bystanders,
     folder_config,
     folder_maker,
+    undeclared_type,
 )
 from indexer.errors import UsageError
 from indexer.regenerate.plan import sources_of, stale_steps
@@ -57,6 +57,10 @@ def _with_sources(engine: Engine, chosen: list[FrameType]) -> list[FrameType]:
     inputs = _inputs(engine)
     names = dict.fromkeys(name for one in chosen for name in sources_of(inputs, one.name))
     return [engine.types[name] for name in names]
+
+
+def _sources(engine: Engine, declared: FrameType) -> list[FrameType]:
+    return _with_sources(engine, [declared])[:-1] if declared.name in engine.types else []
 
 
 def _inputs(engine: Engine) -> dict[str, str | None]:
@@ -166,8 +170,11 @@ def synthesize(
     engine.refresh_types()
     if agent is not None:
         check_writer(engine, agent, "synthesize")
-    (declared,) = _chosen(engine, frame_type)
     path = resolve_node(engine, node)["path"]
+    if frame_type in engine.types:
+        declared = engine.types[frame_type]
+    else:
+        declared = undeclared_type(frame_type, path, policy, _tokens(engine))
     _look(engine, path)
     entry = engine.tree.get(path)
     if entry is None or entry.folder is None:
@@ -178,7 +185,7 @@ def synthesize(
         declared = _with_policy(engine, declared, policy)
     outcome = Outcome()
     try:
-        for one in (*_with_sources(engine, [declared])[:-1], declared):
+        for one in (*_sources(engine, declared), declared):
             if not one.rules.covers(path):
                 one = replace(one, rules=replace(one.rules, scopes=(path,)))
             Regeneration(engine, engine.tree, one, outcome, progress, agent).run(path)
@@ -197,8 +204,12 @@ def synthesize(
     }
 
 
+def _tokens(engine: Engine) -> Tokens:
+    return Tokens(DEFAULT_TOKENIZER, engine.count_tokens)
+
+
 def _with_policy(engine: Engine, declared: FrameType, policy: str) -> FrameType:
-    made = folder_maker(policy, {}, Tokens(DEFAULT_TOKENIZER, engine.count_tokens))
+    made = folder_maker(policy, {}, _tokens(engine))
     rules = declared.rules
     rules = replace(
         rules,
@@ -269,12 +280,6 @@ def memo_key(engine: Engine, declared: FrameType, path: str, entry: Entry) -> Me
         return key_of_file(declared.file.print, declared.name, raw, entry.content_id)
     if declared.folder is None:
         return None
-    bodies = []
-    for name, child in entry.folder.entries.items():
-        head = None
-        if declared.rules.wants(child):
-            agent = declared.rules.agent_for(child)
-            head = engine.shelf.head(paths.join(path, name), declared.name, agent)
-        raw = paths.text_to_bytes(name)
-        bodies.append(ChildBody(raw, child.kind.label, head.content if head else None))
+    parts = parts_of(engine, engine.tree, declared, path, entry)
+    bodies = [part.body for part in parts]
     return key_of_folder(declared.folder.print, declared.name, bodies)

@@ -32,6 +32,7 @@ from indexer.engine.freshness import ON, SHA256, bound_document, judge, note_bas
 from indexer.engine.resolve import resolve_node
 from indexer.engine.types import TYPE_NAME
 from indexer.errors import CorruptError, UsageError
+from indexer.regenerate.plan import EVERY_TYPE
 from indexer.store.frames import FrameBatch, InputList
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ def put_frame(
     entry = engine.tree.get(path)
     if entry is None:
         raise FrameRefusedError(f"{paths.on_screen(path)} is gone", hint="scan, then look again")
+    if entry.kind is Kind.DIRECTORY and frame_type in engine.types:
+        raise FrameRefusedError(
+            f"folders' frames of type {frame_type} are made from their children's",
+            hint="write about a file in it, or under a type of your own",
+        )
     on = on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
     node_id, document = _bound_to(engine, path, entry, on, seen)
     record = _record(engine, path, frame_type, agent, content, node_id, document, meta or {})
@@ -96,7 +102,8 @@ def _check(
             f"{frame_type!r} is no frame type",
             hint="use lower-case letters, digits, dot, dash and underscore",
         )
-    if frame_type in engine.types:
+    declared = engine.types.get(frame_type)
+    if declared is not None and not declared.rules.gathers:
         raise FrameRefusedError(
             f"frames of type {frame_type} are kept by a generator",
             hint="write under a type of your own, such as note",
@@ -232,6 +239,19 @@ def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     )  # fmt: skip
     if record.get("head", True):
         batch.heads[(path, frame_type, agent)] = Head(identity, basis, content, None, None, action)
+        _take_back_proofs(engine, path, frame_type, batch)
+
+
+def _take_back_proofs(engine: Engine, path: str, frame_type: str, batch: FrameBatch) -> None:
+    """Folders above that are made from notes of this type have to be shown fresh again."""
+    above = paths.ancestors(path)
+    for (kind, agent), heads in engine.shelf.slots.items():
+        if kind in (frame_type, EVERY_TYPE) and agent.startswith(GENERATED_AGENT_PREFIX):
+            for folder in above:
+                key = (folder, kind, agent)
+                head = batch.heads.get(key) or heads.get(folder)
+                if head is not None and head.verified is not None:
+                    batch.heads[key] = head._replace(verified=None)
 
 
 def carry(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list[Event]:
@@ -257,7 +277,7 @@ def carry_records(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list
                 new = moves[above] + old[len(above) :]
                 found.append((new, frame_type, agent, heads[old]))
     frames = engine.frames.frames(head.frame_id for *_, head in found)
-    bodies = engine.frames.bodies(head.content for *_, head in found)
+    bodies = engine.shelf.bodies(head.content for *_, head in found)
     engine.framing.load_note_inputs(head.frame_id for *_, head in found)
     records = []
     for new, frame_type, agent, head in found:

@@ -58,7 +58,7 @@ def get_node(
             hint="run `merkle repair`",
         )
     chosen = _ordered(view, heads, stored)[:max_frames]
-    bodies = engine.frames.bodies(head.content for _, head in chosen)
+    bodies = engine.shelf.bodies(head.content for _, head in chosen)
     return {
         "node_id": tree.node_id(path, entry).hex(),
         "path": path,
@@ -122,7 +122,7 @@ def list_frames(
     tree = engine.tree_as_on_disk(path)
     heads = engine.shelf.heads_at(path)
     stored = engine.frames.history(path, frame_type)
-    known = engine.frames.bodies(one.frame.content for one in stored)
+    known = engine.shelf.bodies(one.frame.content for one in stored)
     frames: list[JsonObject] = []
     for one in stored:
         frame = one.frame

@@ -27,9 +27,9 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
-from indexer.core.tree import Entry, Tree
+from indexer.core.tree import Tree
 from indexer.engine.events import Event
-from indexer.engine.freshness import fresh_head
+from indexer.engine.freshness import Part, fresh_head, parts_of
 from indexer.engine.inputs import children_document, remember_inputs
 from indexer.engine.teamwork import Children, FolderWave, TeamWork
 from indexer.engine.types import FrameType, bystanders
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
+
+_SHORT_CHUNK: Final = 60
+"""Steps up to which each policy reads for itself."""
 
 
 @dataclass(slots=True)
@@ -109,7 +112,10 @@ class Regeneration:
 
     def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
         head_of = self.engine.shelf.heads_of(self.type.name)
-        steps = stale_steps(self.tree, self.type.rules, head_of, within, recursive=recursive)
+        settled = self.engine.shelf.settled(self.type.rules)
+        steps = stale_steps(
+            self.tree, self.type.rules, head_of, within, recursive=recursive, settled=settled
+        )
         return (step for step in steps if (step.path, step.entry.content_id) not in self._stuck)
 
     def _note_stuck(self, chunk: Iterable[Step]) -> None:
@@ -160,8 +166,9 @@ class Regeneration:
 
         def compute(keys: list[MemoKey]) -> None:
             for key in keys:
-                bodies = shared.children[shared.first[key]][1]
-                shared.computed[key] = self._run_policy(key, bodies, chunk, batch)
+                step = waiting[key][0]
+                bodies = shared.children[step.path][1]
+                shared.computed[key] = self._run_policy(key, step, bodies, chunk, batch)
 
         self._team.settle(waiting, batch, compute)
         return shared
@@ -322,27 +329,24 @@ class Regeneration:
 
     def _children(self, step: Step, batch: FrameBatch) -> Children:
         """What a folder's frame is made from, and whether every part of it is current."""
-        rules, current = self.type.rules, True
+        rules, algorithm, current = self.type.rules, self.engine.algorithm, True
         frames: list[ChildFrame] = []
         bodies: list[ChildBody] = []
-        assert step.entry.folder is not None
-        for name, child in step.entry.folder.entries.items():
-            path = paths.join(step.path, name)
-            head = self._head(path, child, batch) if rules.wants(child) else None
-            if rules.wants(child) and not rules.is_current(head, child):
+        for part in self._parts(step, batch):
+            if part.own and not rules.is_current(part.head, part.entry):
                 current = False
-            raw = paths.text_to_bytes(name)
-            node_id = self.tree.node_id(path, child)
-            frames.append(
-                ChildFrame(node_id, raw, child.kind.label, head.frame_id if head else None)
-            )
-            bodies.append(ChildBody(raw, child.kind.label, head.content if head else None))
+            frames.append(part.frame(algorithm))
+            bodies.append(part.body)
         return frames, bodies, current
 
-    def _head(self, path: str, entry: Entry, batch: FrameBatch) -> Head | None:
-        agent = self.type.rules.agent_for(entry)
-        new = batch.heads.get((path, self.type.name, agent))
-        return new or self.engine.shelf.head(path, self.type.name, agent)
+    def _parts(self, step: Step, batch: FrameBatch) -> Iterator[Part]:
+        shelf = self.engine.shelf
+
+        def head_at(path: str, frame_type: str, agent: str) -> Head | None:
+            new = batch.heads.get((path, frame_type, agent))
+            return new or shelf.head(path, frame_type, agent)
+
+        return parts_of(self.engine, self.tree, self.type, step.path, step.entry, head_at)
 
     def _folder_frame(
         self, step: Step, chunk: list[Step], batch: FrameBatch, shared: FolderWave
@@ -361,7 +365,7 @@ class Regeneration:
             action = Action.GENERATED if shared.first[key] == step.path else action
         elif self._memo(key, batch)[1] is None:
             action = Action.GENERATED
-            problem = self._run_policy(key, bodies, chunk, batch)
+            problem = self._run_policy(key, step, bodies, chunk, batch)
         content = self._memo(key, batch)[1]
         if content is None:
             return [Event("failed", step.path, self.type.name, None, problem or "")]
@@ -371,11 +375,16 @@ class Regeneration:
         return self._put(step, agent, basis, content, action, node_id, document, batch, current)
 
     def _run_policy(
-        self, key: MemoKey, bodies: list[ChildBody], chunk: list[Step], batch: FrameBatch
+        self,
+        key: MemoKey,
+        step: Step,
+        bodies: list[ChildBody],
+        chunk: list[Step],
+        batch: FrameBatch,
     ) -> str | None:
         """Compute a folder's body into the batch; why that failed, if it did."""
         assert self.type.folder is not None
-        self._fetch_bodies(chunk, batch)
+        self._fetch_bodies(step, chunk, batch)
         inputs = self._inputs(bodies)
         try:
             content = self._keep_body(self.type.folder.policy.synthesize(inputs), batch)
@@ -404,23 +413,28 @@ class Regeneration:
 
     def _read_bodies(self, wanted: Iterable[BodyHash]) -> None:
         missing = [content for content in wanted if content not in self._bodies]
-        self._bodies.update(self.engine.shelf.store.bodies(missing))
+        self._bodies.update(self.engine.shelf.bodies(missing))
 
-    def _fetch_bodies(self, chunk: Iterable[Step], batch: FrameBatch) -> None:
-        """Read in one query the bodies that this chunk's policies may need, once one runs."""
-        if self._fetched:
-            return
-        self._fetched = True
-        if len(self._bodies) > 20 * CHUNK:
-            self._bodies = dict(batch.bodies)
+    def _fetch_bodies(self, step: Step, chunk: list[Step], batch: FrameBatch) -> None:
+        """Read the bodies that a policy is about to see; in a long chunk those of all policies.
+
+        After one edit the rest of the way up is mostly reused, and its bodies lie far apart.
+        """
+        if len(chunk) <= _SHORT_CHUNK:
+            self._read_parts([step], batch)
+        elif not self._fetched:
+            self._fetched = True
+            if len(self._bodies) > 20 * CHUNK:
+                self._bodies = dict(batch.bodies)
+            self._read_parts(chunk, batch)
+
+    def _read_parts(self, steps: Iterable[Step], batch: FrameBatch) -> None:
+        """Read in one go what some folders' frames are made from."""
         wanted: set[BodyHash] = set()
-        for step in chunk:
+        for step in steps:
             if step.entry.folder is not None:
-                for name, child in step.entry.folder.entries.items():
-                    if self.type.rules.wants(child):
-                        head = self._head(paths.join(step.path, name), child, batch)
-                        if head is not None:
-                            wanted.add(head.content)
+                parts = self._parts(step, batch)
+                wanted.update(part.head.content for part in parts if part.head is not None)
         self._read_bodies(wanted)
 
     # -- storing

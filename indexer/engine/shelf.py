@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
+from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
 from indexer.store.frames import FrameBatch, FrameStore
 
 Slot = tuple[str, str]
 """type, agent"""
+
+_NEAR: Final = 1000
+"""Rows between two bodies that are still read in one go."""
+_MOST_READS: Final = 4
+"""More separate reads than that cost more than one over everything between them."""
+
+
+def neighbourhoods(places: Sequence[int]) -> list[list[int]]:
+    """Sorted rows in groups that lie together, or all in one when there would be many."""
+    groups: list[list[int]] = []
+    for place in places:
+        if groups and place - groups[-1][-1] <= _NEAR:
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    return groups if len(groups) <= _MOST_READS else [list(places)]
 
 
 class Shelf:
@@ -26,10 +45,12 @@ class Shelf:
         self._lock = threading.RLock()
         self._slots: dict[Slot, dict[str, Head]] | None = None
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
-        self._bodies: set[BodyHash] | None = None
+        self._bodies: dict[BodyHash, int] | None = None
+        self._next_body = 0
         self._frames: set[FrameId] | None = None
         self._inputs: set[bytes] | None = None
         self._next_seq: int | None = None
+        self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
         self.version = 0
         """Moves with every change of a head."""
 
@@ -69,6 +90,10 @@ class Shelf:
                 found[slot] = head
         return found
 
+    def settled(self, rules: Rules) -> dict[str, ContentId]:
+        """Where nothing was stale, of a type that keeps no frames of folders."""
+        return self._settled.setdefault((rules.type, rules.folder_config), {})
+
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""
         known = self._memo
@@ -79,11 +104,32 @@ class Shelf:
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
+        return content in self._body_places()
+
+    def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
+        """The contents of some bodies, without those that are not there.
+
+        What was made together is stored together, so a folder's few are near each other.
+        """
+        known = self._body_places()
+        stored = {content: known[content] for content in wanted if content in known}
+        found: dict[BodyHash, str] = {}
+        for group in neighbourhoods(sorted(set(stored.values()))):
+            found.update(self.store.bodies_at(group))
+        # The hash decides; a place is only where to look first.
+        missed = [content for content in stored if content not in found]
+        found.update(self.store.bodies(missed))
+        return {content: found[content] for content in stored if content in found}
+
+    def _body_places(self) -> dict[BodyHash, int]:
         known = self._bodies
         if known is None:
             with self._lock:
-                known = self._bodies = self._bodies or self.store.known_bodies()
-        return content in known
+                known = self._bodies
+                if known is None:
+                    self._next_body = self.store.next_body_place()
+                    known = self._bodies = self.store.body_places()
+        return known
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
@@ -123,7 +169,8 @@ class Shelf:
     def _take_in(self, batch: FrameBatch) -> None:
         """What is stored now; a cache that is not loaded will find it there."""
         if self._bodies is not None:
-            self._bodies.update(batch.bodies)
+            self._bodies.update(zip(batch.bodies, itertools.count(self._next_body)))
+            self._next_body += len(batch.bodies)
         if self._frames is not None:
             self._frames.update(frame.frame_id for frame in batch.frames)
         if self._inputs is not None:
@@ -131,10 +178,19 @@ class Shelf:
         if self._slots is not None:
             for (path, frame_type, agent), head in batch.heads.items():
                 self._slots.setdefault((frame_type, agent), {})[path] = head
+        self._unsettle(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
         if batch.heads:
             self.version += 1
+
+    def _unsettle(self, heads: Mapping[HeadKey, Head]) -> None:
+        for (path, frame_type, _), head in heads.items():
+            if head.verified is None:
+                for (kind, _), folders in self._settled.items():
+                    if kind == frame_type:
+                        for above in paths.ancestors(path):
+                            folders.pop(above, None)
 
     def unproved(
         self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
@@ -172,4 +228,5 @@ class Shelf:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._next_seq = None
+            self._settled.clear()
             self.version += 1

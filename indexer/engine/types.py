@@ -6,7 +6,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,13 +23,15 @@ from indexer.errors import UsageError
 from indexer.generators import base as generators
 from indexer.generators.base import Generator
 from indexer.generators.registry import custom_policy, generator_names, make_generator
-from indexer.regenerate.plan import Rules, readers_of
+from indexer.regenerate.plan import EVERY_TYPE, Rules, readers_of
 from indexer.synthesis import base as policies
 from indexer.synthesis.base import Policy, Tokens
 from indexer.synthesis.registry import make_policy, policy_names
 
 DEFAULT_TYPES: Final[dict[str, Any]] = {"outline": {"file": "outline", "folder": "summarize"}}
 DEFAULT_TOKENIZER: Final = "o200k_base"
+DEFAULT_POLICY: Final = "concatenate"
+"""How frames of a type that is not declared are put together."""
 _KEYS: Final = {"scope", "file", "folder", "input", "verify", "share"}
 TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
@@ -79,7 +81,44 @@ def load_types(root: Path, size_limit: int, tokens: Tokens) -> dict[str, FrameTy
     types: dict[str, FrameType] = {}
     for name in _inputs_first(declared):
         types[name] = _frame_type(name, declared[name], types, size_limit, tokens)
-    return types
+    return _gatherers_last(types)
+
+
+def _gatherers_last(types: Mapping[str, FrameType]) -> dict[str, FrameType]:
+    """Types that take in notes after all others: a note may be bound to any other frame."""
+    kept = {name: one for name, one in types.items() if not one.rules.gathers}
+    others = [
+        part for one in kept.values() for part in (one.rules.file_config, one.rules.folder_config)
+    ]
+    for name, one in types.items():
+        if one.rules.gathers:
+            config = _hash(one.rules.folder_config, *others)
+            kept[name] = replace(one, rules=replace(one.rules, folder_config=config))
+    return kept
+
+
+def undeclared_type(name: str, scope: str, policy: str | None, tokens: Tokens) -> FrameType:
+    """A type that only an explicit request makes: folders' frames out of what agents wrote."""
+    if name != EVERY_TYPE and not TYPE_NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no frame type",
+            hint="use lower-case letters, digits, dot, dash and underscore, or * for every type",
+        )
+    folder = folder_maker(policy or DEFAULT_POLICY, {}, tokens)
+    rules = Rules(
+        type=name,
+        scopes=(scope,),
+        file_config=b"",
+        folder_config=folder_config(b"", folder, 0),
+        size_limit=0,
+        has_file_frames=False,
+        has_folder_frames=True,
+        file_agent=GENERATED_AGENT_PREFIX + "none",
+        folder_agent=GENERATED_AGENT_PREFIX + folder.policy.name,
+        gathers=name,
+    )
+    # Nobody declared it, so nobody said that others may have it.
+    return FrameType(name, None, folder, None, rules, share=False)
 
 
 def file_maker(
@@ -110,12 +149,12 @@ def folder_config(file_config: bytes, folder: FolderMaker | None, size_limit: in
 
 
 def bystanders(types: Mapping[str, FrameType], name: str) -> dict[str, Rules]:
-    """The other declared types that do not read a type's frames."""
+    """The other declared types that do not read a type's frames, nor notes bound to them."""
     readers = readers_of({one.name: one.input for one in types.values()}, name)
     return {
         other: declared.rules
         for other, declared in types.items()
-        if other != name and other not in readers
+        if other != name and other not in readers and not declared.rules.gathers
     }
 
 
@@ -200,6 +239,7 @@ def _frame_type(
         has_folder_frames=folder is not None,
         file_agent=GENERATED_AGENT_PREFIX + (file.generator.name if file else "none"),
         folder_agent=GENERATED_AGENT_PREFIX + (folder.policy.name if folder else "none"),
+        gathers="" if file else name,
     )
     return FrameType(name, file, folder, source.name if source else None, rules, share is not False)
 

@@ -6,18 +6,17 @@ a fork would take the database's locks and threads with it.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import stat
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import body_hash
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.core.ids import ContentId
+from indexer.engine.processes import HelperProcesses, ProcessEndedError, answer_questions
 from indexer.generators.base import FileInput, Generator, verified
 from indexer.generators.registry import make_generator
 from indexer.scan.reading import open_folder
@@ -63,37 +62,34 @@ class GeneratorPool:
         self._algorithm = algorithm
         self._generator = generator
         self._maker = maker
-        self._executor: ProcessPoolExecutor | None = None
+        self._processes: HelperProcesses | None = None
 
     def run(self, tasks: Sequence[Task], expected: int) -> list[Generated]:
         """An outcome per task, in order; `expected` tells how many are still to come in all."""
-        if self._executor is None and expected < MANY:
+        if self._processes is None and expected < MANY:
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
         slices = [tasks[i : i + _SLICE] for i in range(0, len(tasks), _SLICE)]
         try:
-            made = list(self._workers().map(_make_many, slices))
-        except BrokenExecutor:
+            made = self._workers().map(slices)
+        except ProcessEndedError:
             self.close()
             if not self._can_start():
                 return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
             made = [self._by_halves(group) for group in slices]
         return [outcome for group in made for outcome in group]
 
-    def _workers(self) -> ProcessPoolExecutor:
-        if self._executor is None:
-            self._executor = ProcessPoolExecutor(
-                max_workers=max(2, min(8, os.cpu_count() or 2)),
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_begin,
-                initargs=(os.fspath(self._root), self._algorithm.name, self._maker),
-            )
-        return self._executor
+    def _workers(self) -> HelperProcesses:
+        if self._processes is None:
+            count = max(2, min(8, os.cpu_count() or 2))
+            beginning = (os.fspath(self._root), self._algorithm.name, self._maker)
+            self._processes = HelperProcesses(count, __name__, beginning)
+        return self._processes
 
     def _can_start(self) -> bool:
         """Whether workers live at all where nothing is asked of them."""
         try:
-            self._workers().submit(_make_many, ()).result()
-        except BrokenExecutor:
+            self._workers().map([()])
+        except ProcessEndedError:
             self.close()
             return False
         return True
@@ -101,8 +97,8 @@ class GeneratorPool:
     def _by_halves(self, tasks: Sequence[Task]) -> list[Generated]:
         """Run tasks among which one may end its process, until it is found."""
         try:
-            return self._workers().submit(_make_many, tasks).result()
-        except BrokenExecutor:
+            return [outcome for group in self._workers().map([tasks]) for outcome in group]
+        except ProcessEndedError:
             self.close()
         if len(tasks) == 1:
             return [Generated(None, "the generator ended its process")]
@@ -115,27 +111,32 @@ class GeneratorPool:
 
     def close(self) -> None:
         """End the workers."""
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
+        if self._processes is not None:
+            self._processes.close()
+            self._processes = None
 
 
 # -- in a worker process
 
-_worker: tuple[Path, WorkspaceHash, Generator] | None = None
+
+def serve() -> None:
+    """Run the generator that the first message names over the tasks that the others hold."""
+    prepared: list[tuple[Path, WorkspaceHash, Generator]] = []
+
+    def answer(question: Any) -> list[Generated]:
+        if not prepared:
+            prepared.append(_prepared(*question))
+            return []
+        return [_make(*prepared[0], task) for task in question]
+
+    answer_questions(answer)
 
 
-def _begin(root: str, hash_name: str, maker: Maker) -> None:
-    global _worker
+def _prepared(root: str, hash_name: str, maker: Maker) -> tuple[Path, WorkspaceHash, Generator]:
     generator = make_generator(maker.name, dict(maker.options))
     if maker.verify:
         generator = verified(generator)
-    _worker = (Path(root), workspace_hash(hash_name), generator)
-
-
-def _make_many(tasks: Sequence[Task]) -> list[Generated]:
-    assert _worker is not None
-    return [_make(*_worker, task) for task in tasks]
+    return Path(root), workspace_hash(hash_name), generator
 
 
 def _make(root: Path, algorithm: WorkspaceHash, generator: Generator, task: Task) -> Generated:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import Head
+from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 
@@ -27,6 +28,8 @@ class Rules:
     has_folder_frames: bool
     file_agent: str
     folder_agent: str
+    gathers: str = ""
+    """The type whose frames by agents a folder's frame is made from too; `*` means every type."""
 
     def covers(self, path: str) -> bool:
         """Whether a path lies in a declared scope."""
@@ -62,8 +65,14 @@ class Step(NamedTuple):
     entry: Entry
 
 
+EVERY_TYPE = "*"
+"""Stands for all frames of a child."""
+
 HeadOf = Callable[[str, str], Head | None]
 """The head of a type at (path, agent)."""
+
+Settled = MutableMapping[str, ContentId]
+"""Folders, by path, and the content id at which nothing below them was stale."""
 
 
 def starts(rules: Rules, within: str) -> list[str]:
@@ -78,18 +87,28 @@ def starts(rules: Rules, within: str) -> list[str]:
 
 
 def stale_steps(
-    tree: Tree, rules: Rules, head_of: HeadOf, within: str = paths.ROOT, *, recursive: bool = True
+    tree: Tree,
+    rules: Rules,
+    head_of: HeadOf,
+    within: str = paths.ROOT,
+    *,
+    recursive: bool = True,
+    settled: Settled | None = None,
 ) -> Iterator[Step]:
     """Every frame that is missing or not current, children before parents.
 
-    A folder whose head is current is not entered: its id vouches for everything below it.
+    A folder whose head is current is not entered: its id vouches for everything below it. Where
+    a type keeps no frames of folders, `settled` does, which is read and added to.
     """
     for start in starts(rules, within):
         entry = tree.get(start)
         if entry is None:
             continue
         if recursive:
-            yield from _below(rules, head_of, start, entry)
+            if settled is None or rules.has_folder_frames:
+                yield from _below(rules, head_of, start, entry)
+            else:
+                yield from _files_below(rules, head_of, start, entry, settled)
         elif rules.wants(entry) and not rules.is_current(
             head_of(start, rules.agent_for(entry)), entry
         ):
@@ -113,6 +132,31 @@ def _below(rules: Rules, head_of: HeadOf, path: str, entry: Entry) -> Iterator[S
                 (paths.join(path, name), child, False)
                 for name, child in reversed(list(entry.folder.entries.items()))
                 if child.kind is not Kind.LINK
+            )
+
+
+def _files_below(
+    rules: Rules, head_of: HeadOf, path: str, entry: Entry, settled: Settled
+) -> Iterator[Step]:
+    """The stale files, without entering folders in which none was stale at the same content."""
+    found = 0
+    stack: list[tuple[str, Entry, int | None]] = [(path, entry, None)]
+    while stack:
+        path, entry, before = stack.pop()
+        if entry.folder is None:
+            if rules.wants(entry) and not rules.is_current(
+                head_of(path, rules.agent_for(entry)), entry
+            ):
+                found += 1
+                yield Step(path, entry)
+        elif before is not None:
+            if found == before:
+                settled[path] = entry.content_id
+        elif settled.get(path) != entry.content_id:
+            stack.append((path, entry, found))
+            stack.extend(
+                (paths.join(path, name), child, None)
+                for name, child in reversed(list(entry.folder.entries.items()))
             )
 
 

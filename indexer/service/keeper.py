@@ -280,6 +280,7 @@ class Keeper:
             error = job.run()
             if isinstance(error, MerkleError):
                 self._judge(error)
+            self._maintainer.notice_notes()
 
     def _step(self) -> None:
         now = self.engine.clock.monotonic()

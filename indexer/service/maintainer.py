@@ -22,11 +22,19 @@ class Maintainer:
         """Why declared frames cannot be kept, when the configuration is wrong."""
         self.generated = 0
         self.reused = 0
+        self._version = -1
+        """Of the heads, when everything was last made."""
 
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""
         self.close()
         self.due = True
+
+    def notice_notes(self) -> None:
+        """A job may have written what a folder's frame takes in, and no batch tells of it."""
+        types = self._types or {}
+        if any(one.rules.gathers for one in types.values()) and not self.due:
+            self.due = self._engine.shelf.version != self._version
 
     def step(self) -> None:
         """Make and store one chunk; `due` tells whether there may be more."""
@@ -69,6 +77,7 @@ class Maintainer:
             current.close()
             self._passes.pop(0)
         self.due = False
+        self._version = self._engine.shelf.version
 
     def close(self) -> None:
         """End the worker processes."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from indexer.errors import UncheckedError, UsageError
-
-FingerprintParts = tuple[tuple[str, str], ...]
+from indexer.core.twice import FingerprintParts as FingerprintParts  # part of this seam
+from indexer.core.twice import Maker, Twice
+from indexer.errors import UsageError
 
 KINDS: Final = ("file", "directory", "link")
 EMPTY: Final = "[folder] empty\n"
@@ -39,22 +39,8 @@ class Tokens:
 
 
 @runtime_checkable
-class Policy(Protocol):
+class Policy(Maker, Protocol):
     """Makes the body of a folder's frame from its children's, in byte order of their names."""
-
-    @property
-    def name(self) -> str:
-        """The name it is declared by."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Changes whenever the same input would give another output."""
-        ...
-
-    def fingerprint_parts(self) -> FingerprintParts:
-        """Everything besides the input that can change the output, sorted by key."""
-        ...
 
     def synthesize(self, children: Sequence[ChildInput]) -> str:
         """The frame's body."""
@@ -73,44 +59,9 @@ class PolicyOptionsError(UsageError):
     code = "policy_options"
 
 
-class NonDeterministicPolicyError(UncheckedError):
-    """A policy gave two outputs for one input."""
-
-    code = "non_deterministic"
-
-
-@dataclass(frozen=True, slots=True)
-class _Verified:
-    inner: Policy
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def version(self) -> str:
-        return self.inner.version
-
-    def fingerprint_parts(self) -> FingerprintParts:
-        # Checking must not move ids: the fingerprint is that of the policy itself.
-        first, second = self.inner.fingerprint_parts(), self.inner.fingerprint_parts()
-        if first != second:
-            raise NonDeterministicPolicyError(
-                f"policy {self.inner.name!r} gave two different fingerprints",
-                hint="a fingerprint may depend on version and configuration only",
-            )
-        return first
-
+class _Verified(Twice[Policy]):
     def synthesize(self, children: Sequence[ChildInput]) -> str:
-        first, second = self.inner.synthesize(children), self.inner.synthesize(children)
-        if first != second:
-            raise NonDeterministicPolicyError(
-                f"policy {self.inner.name!r} gave two different outputs for the same"
-                f" {len(children)} children",
-                hint="custom code must depend on its input alone: no clock, no random"
-                " numbers, no order of a set",
-            )
-        return first
+        return self.same(lambda: self.inner.synthesize(children), f"{len(children)} children")
 
 
 def verified(policy: Policy) -> Policy:

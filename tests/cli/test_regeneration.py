@@ -63,7 +63,8 @@ def test_a_policy_and_who_asks(peopled: Path, merkle: Any) -> None:
     assert merkle(*at, "--agent", "alice").json["error"]["code"] == "agent"
     assert merkle(*at, "--policy", "nonsense").code == 2
     assert merkle("-C", peopled, "synthesize", "README.md", "--type", "outline").code == 2
-    assert merkle("-C", peopled, "synthesize", "src", "--type", "note").code == 2
+    assert merkle("-C", peopled, "synthesize", "src", "--type", "No Type").code == 2
+    assert merkle("-C", peopled, "synthesize", "src", "--type", "review").code == 0
 
 
 def test_what_could_not_be_made_is_a_finding(

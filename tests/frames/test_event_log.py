@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from indexer.core.clock import ManualClock
+from indexer.core.frames import Head
+from indexer.core.tree import Entry
 from indexer.engine import regeneration, workers
+from indexer.regenerate.plan import Rules
 from tests.frames.space import Space, python
 
 CONCATENATE = '[types.outline]\nfile = "outline"\nfolder = "concatenate"\n'
@@ -231,3 +234,48 @@ def test_time_takes_no_part_in_what_is_made() -> None:
         finally:
             space.close()
     assert made[0] == made[1]
+
+
+FILES_ONLY = (
+    '[types.outline]\nfile = "outline"\n[types.brief]\ninput = "outline"\nfile = "outline"\n'
+)
+
+
+def test_types_without_folder_frames_look_only_where_something_changed(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space.declare(FILES_ONLY)
+    space.fill(
+        {f"p{k}/q{m}/f{n}.py": python("f") for k in range(6) for m in range(6) for n in (1, 2)}
+    )
+    space.settle()
+    space.settle()
+    looked: list[str] = []
+    is_current = Rules.is_current
+
+    def counted(rules: Rules, head: Head | None, entry: Entry) -> bool:
+        looked.append(rules.type)
+        return is_current(rules, head, entry)
+
+    monkeypatch.setattr(Rules, "is_current", counted)
+    space.write("p3/q4/f1.py", python("g"))
+    assert space.typed_events() == [
+        ("generated", "outline", "p3/q4/f1.py"),
+        ("generated", "brief", "p3/q4/f1.py"),
+    ]
+    # The two files of the folder, for planning and for storing, and what the input asks.
+    assert len(looked) < 20
+    looked.clear()
+    assert space.typed_events() == []
+    assert len(looked) < 20
+    space.valid()
+
+
+def test_an_invalidated_file_of_such_a_type_is_found_again(space: Space) -> None:
+    space.declare(FILES_ONLY)
+    space.fill({"a/b/c.py": python("f"), "a/d.py": python("g")})
+    space.settle()
+    assert space.events() == []
+    space.engine.invalidate("a/b/c.py", frame_type="brief")
+    assert space.typed_events() == [("generated", "brief", "a/b/c.py")]
+    assert space.events() == []

@@ -101,7 +101,7 @@ def test_no_synthesis_without_a_declared_trigger(space: Space) -> None:
     space.engine.status()
     assert space.engine.sql("SELECT count(*) FROM frames")["rows"] == [[0]]
     with pytest.raises(UsageError, match="not declared"):
-        space.engine.synthesize("src", frame_type="undeclared")
+        space.engine.regenerate("src", frame_type="undeclared")
     space.engine.synthesize("src", frame_type="outline")
     assert space.engine.sql("SELECT count(*) FROM frames")["rows"] == [[2]]
 

@@ -41,6 +41,7 @@ SECOND = [
     "",
     '[types.brief]\ninput = "outline"\nfile = "outline"\nfolder = "concatenate"\n',
     '[types.brief]\nfile = { use = "outline", head_lines = 1 }\nfolder = "concatenate"\n',
+    '[types.brief]\ninput = "outline"\nfile = "outline"\n',
 ]
 LIMITS = ["", "[scan]\nsize_limit = 100\n"]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from indexer.core.twice import NonDeterministicError
 from indexer.errors import MerkleError
 from indexer.generators import (
     FileInput,
@@ -19,7 +20,6 @@ from indexer.generators import (
 )
 from indexer.generators.base import (
     GeneratorBrokenError,
-    NonDeterministicError,
     UnknownGeneratorError,
 )
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.core.twice import NonDeterministicError
 from indexer.synthesis import (
     ChildInput,
     Policy,
@@ -23,7 +24,6 @@ from indexer.synthesis import (
 )
 from indexer.synthesis.base import (
     KINDS,
-    NonDeterministicPolicyError,
     PolicyOptionsError,
     UnknownPolicyError,
 )
@@ -153,7 +153,7 @@ def test_verified_refuses_a_policy_that_is_not_deterministic() -> None:
         def synthesize(self, children: Sequence[ChildInput]) -> str:
             return str(next(self.numbers))
 
-    with pytest.raises(NonDeterministicPolicyError, match="counting"):
+    with pytest.raises(NonDeterministicError, match="counting"):
         verified(Counting()).synthesize([])
 
 

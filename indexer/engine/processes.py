@@ -1,0 +1,127 @@
+"""Helper processes that answer pickled questions over pipes.
+
+`multiprocessing` would import the caller's own script again in each of them: a script that uses
+this package without a main guard would run several times. These processes import what they are
+told and nothing else, and end when the pipe does, so also when their owner is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, BinaryIO, Final
+
+_START: Final = (
+    "import pickle, sys;"
+    " sys.path[:], name = pickle.load(sys.stdin.buffer);"
+    " import importlib; importlib.import_module(name).serve()"
+)
+
+
+class ProcessEndedError(Exception):
+    """A helper process ended without an answer."""
+
+
+class HelperProcess:
+    """One process that runs `serve()` of a module, and answers one question at a time."""
+
+    def __init__(self, module: str) -> None:
+        if not sys.executable:
+            raise ProcessEndedError("there is no interpreter to start")
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._send((sys.path, module))
+
+    def ask(self, question: Any) -> Any:
+        """Send a question and wait for its answer."""
+        self._send(question)
+        assert self._process.stdout is not None
+        try:
+            return pickle.load(self._process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            raise ProcessEndedError("a helper process ended") from error
+
+    def _send(self, message: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            pickle.dump(message, self._process.stdin)
+            self._process.stdin.flush()
+        except OSError as error:
+            raise ProcessEndedError("a helper process ended") from error
+
+    def close(self) -> None:
+        """Let it come to its end, which is after the question it is at."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+class HelperProcesses:
+    """Several of them, sharing a list of questions."""
+
+    def __init__(self, count: int, module: str, beginning: Any) -> None:
+        self._idle: queue.SimpleQueue[HelperProcess] = queue.SimpleQueue()
+        self._all: list[HelperProcess] = []
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="merkle-helper")
+        try:
+            for _ in range(count):
+                self._all.append(HelperProcess(module))
+            # Asked after all are started, so that they start beside each other.
+            for process in self._all:
+                process.ask(beginning)
+                self._idle.put(process)
+        except BaseException:
+            self.close()
+            raise
+
+    def map(self, questions: Sequence[Any]) -> list[Any]:
+        """An answer per question, in order; raises when a process ends under one of them."""
+        return list(self._threads.map(self._ask, questions))
+
+    def _ask(self, question: Any) -> Any:
+        process = self._idle.get()
+        try:
+            return process.ask(question)
+        finally:
+            self._idle.put(process)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._threads.shutdown(cancel_futures=True)
+        for process in self._all:
+            process.close()
+
+
+def answer_questions(answer: Callable[[Any], Any]) -> None:
+    """In a helper process: answer until the owner closes the pipe."""
+    # An interrupt at the terminal reaches the owner too, who then closes the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    questions, answers = sys.stdin.buffer, _own_output()
+    while True:
+        try:
+            question = pickle.load(questions)
+        except EOFError:
+            return
+        try:
+            pickle.dump(answer(question), answers)
+            answers.flush()
+        except BrokenPipeError:
+            os._exit(1)
+
+
+def _own_output() -> BinaryIO:
+    """The pipe to the owner; what custom code prints goes to the error stream instead."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
