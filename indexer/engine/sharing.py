@@ -27,6 +27,9 @@ TEAM_KEY: Final = "MERKLE_TEAM_KEY"
 PORTION: Final = 256
 """Keys taken at once to compute: few enough that several machines share the work."""
 
+LONGEST_HOLD: Final = 3600.0
+"""Seconds after which leases are renewed no more: a generator that hangs must not hold a team."""
+
 POLL_SECONDS: Final = 0.5
 PATIENCE_SERVED: Final = 0.25
 """How long a service waits for another machine before it does something else."""
@@ -86,6 +89,11 @@ class Exchange:
         self._refused_before = self._refused_noted = 0
         self._due: bool | None = None
         """Whether something waits to be handed over; None while nobody has looked."""
+
+    @property
+    def owes(self) -> bool:
+        """Whether something waits to be handed over, as far as is known."""
+        return bool(self._due)
 
     def close(self) -> None:
         """Let go of the store; leases that are still held run out."""
@@ -269,11 +277,13 @@ class _LeaseKeeper:
         self._member = member
         self._holder = holder
         self._held = threading.Event()
+        self._since = 0.0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
     def watch(self) -> None:
         """From now on leases are held."""
+        self._since = time.monotonic()
         self._held.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
@@ -295,7 +305,7 @@ class _LeaseKeeper:
         client = Client(self._member)
         try:
             while not self._ending.wait(self._member.lease_seconds / 3):
-                if self._held.is_set():
+                if self._held.is_set() and time.monotonic() - self._since < LONGEST_HOLD:
                     # A lease that runs out costs work done twice, and nothing else.
                     with contextlib.suppress(SharedError):
                         client.renew(self._holder)

@@ -25,6 +25,12 @@ class Maintainer:
         self._version = -1
         """Of the heads, when everything was last made."""
 
+    @property
+    def owes(self) -> bool:
+        """Whether the team has yet to get what was computed while it could not be reached."""
+        exchange = self._engine.framing.exchange if self._types is not None else None
+        return exchange is not None and exchange.owes
+
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""
         self.close()

@@ -16,10 +16,12 @@ from click.testing import CliRunner
 
 from indexer.cli.group import cli
 from indexer.engine.config import ConfigError, load_settings
+from indexer.service.keeper import Keeper
 from indexer.service.workspace import Workspace
 from indexer.shared.client import Client, Membership
 from indexer.shared.masking import masked, without_secrets
 from indexer.shared.opening import NotInstalledError, open_store
+from tests.shared.postgres import Postgres
 from tests.shared.team import Member, files, ran
 
 WORD = "Xq7-very-secret-9"
@@ -322,3 +324,30 @@ def test_nothing_of_it_is_imported_where_there_is_no_team(member: Member) -> Non
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_service_pushes_what_is_due_at_its_next_look(
+    own_server: Postgres, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERKLE_SHARED_URL", own_server.url)
+    own_server.kill()
+    engine = member.open()
+    engine.serve()
+    keeper = Keeper(engine)
+    keeper.start()
+    try:
+        deadline = time.monotonic() + 30
+        while keeper.call(lambda: engine.shared_status()["pending"]) < 15:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        own_server.start()
+        client = engine.framing.exchange.client
+        while keeper.call(lambda: engine.shared_status()["pending"]):
+            assert time.monotonic() < deadline
+            # No file has changed; the pause after a failure is over.
+            monkeypatch.setattr(client, "_again_at", 0.0)
+            keeper.call(lambda: keeper.accept_scan(force=False, accept_empty=False))
+            time.sleep(0.02)
+        assert keeper.call(lambda: engine.shared_status()["entries"]) == 15
+    finally:
+        keeper.stop()
