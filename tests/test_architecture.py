@@ -36,6 +36,7 @@ NEIGHBOURS = {
 HOMES = {
     "click": {"cli"},
     "duckdb": {"store"},
+    "openai": {"generators"},
     "psycopg": {"shared"},
     "rich": {"cli"},
     "starlette": {"service", "web", "mcp"},

@@ -13,6 +13,7 @@ from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.engine.config import SETTINGS, Settings, load_settings
+from indexer.engine.llm_settings import LLM_SETTINGS, LlmSetting, load_llm_settings
 from indexer.errors import ExitCode
 
 
@@ -52,14 +53,29 @@ def _document(root: Path, settings: Settings) -> dict[str, Any]:
                 "about": setting.about,
             }
             for setting in SETTINGS
-        ],
+        ]
+        + [_llm_setting(setting, root) for setting in LLM_SETTINGS],
+    }
+
+
+def _llm_setting(setting: LlmSetting, root: Path) -> dict[str, Any]:
+    found = load_llm_settings(root)
+    origin = found.origins[setting.name]
+    return {
+        "key": setting.key,
+        "value": found.values[setting.name],
+        "unit": "",
+        "origin": origin.kind,
+        "where": origin.where,
+        "variable": setting.variable,
+        "about": setting.about,
     }
 
 
 def _text(document: dict[str, Any], origin: bool) -> str:
     rows = []
     for each in document["settings"]:
-        value = _value(each["value"], each["unit"])
+        value = _shown(each["value"], each["unit"])
         where = f" ({on_screen(each['where'])})" if each["where"] else ""
         row = [each["key"], value, click.style(each["about"], dim=True)]
         if origin:
@@ -68,9 +84,9 @@ def _text(document: dict[str, Any], origin: bool) -> str:
     return table(rows, right=frozenset({1}))
 
 
-def _value(value: object, unit: str) -> str:
-    if value is None:
-        return "none"
+def _shown(value: object, unit: str) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,} {unit}" if isinstance(value, int | float) else on_screen(str(value))
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:,} {unit}".rstrip()
+    return "none" if value is None else on_screen(str(value)) or '""'

@@ -44,10 +44,26 @@ def _text(document: JsonObject) -> str:
         f"{click.style(path(document['path']), bold=True)}  {on_screen(document['type'])}"
         f" by {on_screen(document['agent'])}, {short(document['frame_id'])}: {freshness(document)}"
     )
-    if not document["chain"]:
-        return heading
-    lines = table([_row(link) for link in document["chain"]]).split("\n")
+    lines = []
+    if document["chain"]:
+        lines = table([_row(link) for link in document["chain"]]).split("\n")
+    lines += _model_lines(document.get("model"))
     return "\n".join([heading, *(f"  {line}" for line in lines)])
+
+
+def _model_lines(model: JsonObject | None) -> list[str]:
+    """Which model wrote it, from what, and what it did not get to see."""
+    if model is None:
+        return []
+    tokens = f"{model['tokens_in']} tokens in, {model['tokens_out']} out"
+    name, prompt = on_screen(str(model["model"])), on_screen(str(model["prompt"]))
+    lines = [f"written by {name}, prompt {prompt}, {tokens}"]
+    if model.get("cut"):
+        said = ", ".join(f"{key.replace('_', ' ')} {n}" for key, n in sorted(model["cut"].items()))
+        lines.append(f"its input was cut to the model's window: {on_screen(said)}")
+    if model.get("output_cut"):
+        lines.append("its answer was ended by the output limit")
+    return lines
 
 
 def _row(link: JsonObject) -> list[str]:

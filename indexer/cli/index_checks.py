@@ -12,7 +12,9 @@ from indexer.cli.machine_checks import Check
 from indexer.cli.team_checks import check_team
 from indexer.core.hashing import workspace_hash
 from indexer.engine.config import FILE, load_settings
+from indexer.engine.llm_settings import declared_models, load_llm_settings
 from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
+from indexer.generators.llm.client import check_extra
 from indexer.service.address import runtime_folder
 from indexer.service.client import Client, connect
 from indexer.store import journal
@@ -34,8 +36,7 @@ class Examined:
 def examine(root: Path) -> Examined:
     """Look at everything that belongs to the workspace, changing nothing."""
     found = Examined()
-    found.checks.append(_settings(root))
-    found.checks += check_team(root)
+    found.checks += [_settings(root), *_models(root), *check_team(root)]
     if not is_initialised(root):
         found.checks.append(
             Check("workspace", "warn", f"{root} has no index", "run `merkle scan` there")
@@ -65,6 +66,27 @@ def _settings(root: Path) -> Check:
     except UsageError as error:
         return Check("settings", "fail", error.message, error.hint)
     return Check("settings", "ok", FILE if settings.file else f"defaults, no {FILE}")
+
+
+def _models(root: Path) -> list[Check]:
+    """Whether models can be asked, where types are declared that need them; asks none."""
+    try:
+        models = declared_models(root)
+        if not models:
+            return []
+        settings = load_llm_settings(root)
+        check_extra()
+        settings.key()
+    except MerkleError as error:
+        return [Check("models", "fail", error.message, error.hint)]
+    named, where = ", ".join(models), settings.values["base_url"]
+    unpriced = [model for model in models if model not in settings.prices]
+    if unpriced:
+        advice = f'add [llm.prices."{unpriced[0]}"] to {FILE}, so that costs can be told and capped'
+        return [Check("models", "warn", f"{named} at {where}, without a price", advice)]
+    return [
+        Check("models", "ok", f"{named} at {where}, key in {settings.values['key_env'] or '-'}")
+    ]
 
 
 def _writable(layout: Layout) -> Check:
@@ -103,6 +125,10 @@ def _service(client: Client, found: Examined) -> None:
         return
     pid, state, reason = health.get("pid"), health.get("state"), health.get("reason")
     found.folders = int(health.get("watches") or 0) or None
+    frames = health.get("frames")
+    if frames:
+        advice = "frames of that type stay stale meanwhile"
+        found.checks.append(Check("frames", "warn", str(frames), advice))
     if reason:
         advice = "it still scans from time to time; `merkle status` tells more"
         found.checks.append(Check("service", "warn", f"pid {pid}, {state}: {reason}", advice))

@@ -23,6 +23,7 @@ from indexer.engine.documents import (
 )
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
+_USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created"),
     "scan": tuple(ScanDocument.__annotations__),
@@ -36,9 +37,11 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "put-frame": ("frame_id", "created", "path", "freshness", "because"),
     "list-frames": ("path", "frames"),
     "get-head": ("path", "heads"),
-    "explain": ("path", "type", "agent", "frame_id", "freshness", "because", "chain"),
-    "regenerate": ("regenerated", "reused", "failed", "unchanged", "events", "plan"),
-    "synthesize": ("frame_id", "generated", "reused", "frames", "events"),
+    "explain": ("path", "type", "agent", "frame_id", "freshness", "because", "chain", "model"),
+    "regenerate": (
+        "regenerated", "reused", "failed", "unchanged", "events", "plan", *_USAGE,
+    ),
+    "synthesize": ("frame_id", "generated", "reused", "frames", "failed", "events", *_USAGE),
     "invalidate": ("invalidated",),
     "agent add": ("agents",),
     "agent list": ("agents",),
@@ -70,10 +73,18 @@ _JSON_NOTES: Final = {
     " `seq`, `created_at`, `node_id`, `content_sha256`, `has_body`, `meta`." + _BATCH,
     "get-head": " Each of `heads`: `path`, `type`, `agent`, `frame_id`, `basis`, `freshness`,"
     " `because`." + _BATCH,
-    "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`.",
-    "regenerate": " Each of `plan`: `path`, `type`, `action`, `because`, `tokens`; with `--plan`"
-    " there are no `events`. In a team also `shared`: `fetched`, `computed`, `pushed`, `refused`,"
+    "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`. `model` is null, or what"
+    " is known of the model's part: `model`, `prompt`, `tokens_in`, `tokens_out`, and `cut` or"
+    " `output_cut` where something did not fit.",
+    "regenerate": " Each of `failed`: `path`, `type`, `message`, `reason`. `stopped` is null, or"
+    " why models were not asked any more: `max_calls`, `max_cost`, `refused`, `unreachable`,"
+    " `configuration`; `waiting` counts the frames that are left. With `--plan` there are no"
+    " `events`; each of `plan`: `path`, `type`, `action`, `because`, `tokens` (0 where no model is"
+    " asked), and for frames that a model writes `tokens_out`, `cost`, `calls`, `model`,"
+    " `estimated`; `totals`: `calls`, `reused`, `tokens`, `tokens_out`, `cost` (null where a price"
+    " is missing), `unpriced`. In a team also `shared`: `fetched`, `computed`, `pushed`, `refused`,"
     " `problem`." + _BATCH,
+    "synthesize": " `failed`, `stopped` and what follows as for `regenerate`.",
     "invalidate": _BATCH,
     "doctor": " With `--quarantine` also `quarantined`.",
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from indexer.cli.columns import path, remarks, table
-from indexer.cli.nodes import node_name, on_nodes, place
+from indexer.cli.models import agreed, calls_lines, limit_options, totals_line
+from indexer.cli.nodes import STDIN, node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.progress import frame_progress
@@ -23,19 +24,31 @@ from indexer.errors import ExitCode
 @click.option(
     "--recursive", is_flag=True, help="Also everything below a folder; always so for the root."
 )
-@click.option("--plan", is_flag=True, help="Only tell what would be made, and why.")
+@click.option(
+    "--plan", is_flag=True, help="Only tell what would be made, why, and what models would cost."
+)
+@limit_options
 def command(
-    options: Globals, node: str, frame_type: str | None, recursive: bool, plan: bool
+    options: Globals,
+    node: str,
+    frame_type: str | None,
+    recursive: bool,
+    plan: bool,
+    max_calls: int | None,
+    max_cost: float | None,
+    yes: bool,
 ) -> int:
     """Make generated frames again where they are stale, in the declared scopes.
 
     NODE is the whole workspace unless given; NODE - reads names from standard input, one a line.
     A folder's frame is made from those below it: while one of them is stale, only --recursive
-    makes it. Exit status 1: some frames could not be made.
+    makes it. Exit status 1: some frames could not be made, or a cap ended the run; the next run
+    goes on from there.
 
     \b
     Examples:
       merkle regenerate --plan
+      merkle regenerate --type summary --max-cost 2.50
       git diff --name-only | merkle regenerate - --type outline
     """
 
@@ -48,16 +61,21 @@ def command(
 
         def regenerate(name: str) -> JsonObject:
             below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT
-            return workspace.regenerate(
-                name, frame_type=frame_type, recursive=below, plan=plan, progress=progress
-            )
+            return agreed(
+                lambda sure: workspace.regenerate(
+                    name, frame_type=frame_type, recursive=below, plan=plan, progress=progress,
+                    max_calls=max_calls, max_cost=max_cost, yes=sure,
+                ),
+                yes=yes, may_ask=node != STDIN and not options.json,
+            )  # fmt: skip
 
         return on_nodes(options, node, regenerate, text, verdict)
 
 
 def verdict(document: JsonObject) -> ExitCode:
-    """Whether every frame could be made."""
-    return ExitCode.FINDINGS if document["failed"] else ExitCode.FINE
+    """Whether every frame could be made, and was."""
+    left = document["failed"] or document.get("stopped")
+    return ExitCode.FINDINGS if left else ExitCode.FINE
 
 
 def regenerated_text(name: str, document: JsonObject, *, quiet: bool = False) -> str:
@@ -69,7 +87,7 @@ def regenerated_text(name: str, document: JsonObject, *, quiet: bool = False) ->
         lines.insert(0, f"{place(name)}: " + ("nothing made" if document["unchanged"] else done))
     if document.get("shared") is not None:
         lines += _team_lines(document["shared"], quiet)
-    return "\n".join(lines)
+    return "\n".join([*lines, *calls_lines(document, quiet=quiet)])
 
 
 def _team_lines(shared: JsonObject, quiet: bool) -> list[str]:
@@ -91,10 +109,23 @@ def plan_text(name: str, document: JsonObject) -> str:
             click.style(on_screen(step["action"]), fg="cyan"),
             on_screen(step["type"]),
             path(step["path"]),
+            _price(step),
             click.style(on_screen(step["because"]), dim=True),
         ]
         for step in document["plan"]
     ]
     if not rows:
         return f"{place(name)}: nothing to make"
-    return f"{place(name)}: {len(rows):,} to make\n{table(rows)}"
+    if not any(step.get("calls") for step in document["plan"]):
+        rows = [[*row[:3], row[4]] for row in rows]
+    total = totals_line(document["totals"])
+    return "\n".join([f"{place(name)}: {len(rows):,} to make", table(rows), *total])
+
+
+def _price(step: JsonObject) -> str:
+    """What a model's part of a step takes, as far as it can be told."""
+    if not step.get("calls"):
+        return ""
+    about = "~" if step["estimated"] else ""
+    tokens = f"{about}{step['tokens']:,} in, up to {step['tokens_out']:,} out"
+    return tokens if step["cost"] is None else f"{tokens}, {about}{step['cost']:.4f}"

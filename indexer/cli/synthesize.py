@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from indexer.cli.columns import first, path, short
+from indexer.cli.models import agreed, calls_lines, limit_options
 from indexer.cli.nodes import node_name, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
@@ -36,8 +37,16 @@ from indexer.errors import ExitCode
     callback=plain_text,
     help="On behalf of this agent, who must be able to.",
 )
+@limit_options
 def command(
-    options: Globals, node: str, frame_type: str, policy: str | None, agent: str | None
+    options: Globals,
+    node: str,
+    frame_type: str,
+    policy: str | None,
+    agent: str | None,
+    max_calls: int | None,
+    max_cost: float | None,
+    yes: bool,
 ) -> int:
     """Make the frames of a folder, children first, in or outside the declared scope.
 
@@ -51,11 +60,16 @@ def command(
       merkle synthesize src --type review --policy concatenate
     """
     with open_workspace(options) as workspace, frame_progress(options) as progress:
-        document = workspace.synthesize(
-            node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
-        )
+        document = agreed(
+            lambda sure: workspace.synthesize(
+                node, frame_type=frame_type, policy=policy, agent=agent, progress=progress,
+                max_calls=max_calls, max_cost=max_cost, yes=sure,
+            ),
+            yes=yes, may_ask=not options.json,
+        )  # fmt: skip
     show(options, document, lambda found: _text(node, found))
-    return ExitCode.FINDINGS if _failed(document) else ExitCode.FINE
+    left = _failed(document) or document.get("stopped")
+    return ExitCode.FINDINGS if left else ExitCode.FINE
 
 
 def _failed(document: JsonObject) -> list[str]:
@@ -67,4 +81,4 @@ def _text(node: str, document: JsonObject) -> str:
     lines = [f"{place(node)}: {done}, frame {short(document['frame_id'])}"]
     failed = [path(each) for each in _failed(document)]
     lines += [f"{click.style('failed', fg='red')}  {each}" for each in first(failed)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *calls_lines(document, quiet=False)])

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from indexer.cli.durations import some_duration
+from indexer.cli.models import watcher_limits
 from indexer.cli.opening import open_workspace, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
@@ -44,7 +45,8 @@ def _once(options: Globals) -> int:
         with scan_progress(options) as progress:
             scanned = workspace.scan(progress=progress)
         with frame_progress(options) as progress:
-            made = workspace.regenerate(progress=progress)
+            # As the watcher itself: models only as far as it may ask them unasked.
+            made = workspace.regenerate(progress=progress, **watcher_limits(workspace.root))
     if options.json:
         counts = {"generated": made["regenerated"], "reused": made["reused"]}
         team = {"shared": made["shared"]} if "shared" in made else {}

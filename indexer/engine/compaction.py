@@ -15,6 +15,8 @@ def compact(engine: Engine, keep_seconds: float) -> JsonObject:
     """Drop bodies that no head, note or young frame names."""
     horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
     kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+    # What a model wrote was paid for.
+    kept |= engine.frames.model_contents()
     old = set()
     for stored in engine.frames.all_frames():
         frame = stored.frame

@@ -231,6 +231,12 @@ def _checked(setting: Setting, value: object, origin: Origin) -> Value:
 
 def _read(path: Path) -> dict[str, object] | None:
     """Values of the file by key, None when there is no file."""
+    document = read_document(path)
+    return None if document is None else _known(document)
+
+
+def read_document(path: Path) -> dict[str, Any] | None:
+    """The whole file, None when there is none."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -244,12 +250,11 @@ def _read(path: Path) -> dict[str, object] | None:
     import tomllib
 
     try:
-        document = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{FILE} is not valid TOML: {error}") from error
-    return _known(document)
 
 
 def _known(document: Mapping[str, Any]) -> dict[str, object]:

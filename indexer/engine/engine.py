@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from indexer.engine.events import Event
     from indexer.engine.framing import Framing
     from indexer.engine.reading import States
+    from indexer.engine.runs import Run
     from indexer.engine.shelf import Shelf
     from indexer.engine.types import FrameType
     from indexer.store.frames import FrameStore
@@ -272,6 +273,10 @@ class Engine(FrameMethods, SharedMethods):
                 self._framing = None
                 raise
         return self._framing
+
+    def open_runs(self) -> list[Run]:
+        """Runs that may have answers of models under way."""
+        return list(self._framing.runs) if self._framing is not None else []
 
     @property
     def frames(self) -> FrameStore:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import paths
@@ -65,7 +66,15 @@ def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> Json
         "freshness": judged.freshness.value,
         "because": judged.because,
         "chain": chain,
+        "model": _model_of(engine, head),
     }
+
+
+def _model_of(engine: Engine, head: Head) -> JsonObject | None:
+    """What a model was asked and what did not fit, where a model wrote the frame."""
+    stored = engine.frames.frame(head.frame_id)
+    said = json.loads(stored.frame.meta).get("model") if stored is not None else None
+    return said if isinstance(said, dict) else None
 
 
 def _link(path: str, action: str, source: str, old: str | None, new: str | None) -> JsonObject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
@@ -14,6 +14,26 @@ if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 else:
     operations = LateModule("indexer.engine.operations")
+
+
+class Steps(Protocol):
+    """Work in short steps on the writing thread, with waits in between on any other."""
+
+    def step(self) -> bool:
+        """Go on; True when it is done."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until another step has something to do."""
+        ...
+
+    def close(self) -> None:
+        """End it, on the writing thread."""
+        ...
+
+    def document(self) -> JsonObject:
+        """What it did."""
+        ...
 
 
 class FrameMethods:
@@ -78,17 +98,38 @@ class FrameMethods:
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
+        models: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
+        return operations.run_to_end(
+            self.begin_regenerate(
+                node, frame_type=frame_type, recursive=recursive, plan=plan, max_calls=max_calls,
+                max_cost=max_cost, yes=yes, models=models, progress=progress,
+            )
+        )  # fmt: skip
+
+    def begin_regenerate(
+        self,
+        node: str = "",
+        *,
+        frame_type: str | None = None,
+        recursive: bool = True,
+        plan: bool = False,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
+        models: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> Steps:
+        """The same as steps, for whoever has other things to do in between."""
         return operations.regenerate(
-            self._engine,
-            node,
-            frame_type=frame_type,
-            recursive=recursive,
-            plan=plan,
-            progress=progress,
-        )
+            self._engine, node, frame_type=frame_type, recursive=recursive, plan=plan,
+            limits=operations.Limits(max_calls, max_cost, yes, models), progress=progress,
+        )  # fmt: skip
 
     def synthesize(
         self,
@@ -97,12 +138,36 @@ class FrameMethods:
         frame_type: str,
         policy: str | None = None,
         agent: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Frames of a type for a folder, children first."""
+        return operations.run_to_end(
+            self.begin_synthesize(
+                node, frame_type=frame_type, policy=policy, agent=agent, max_calls=max_calls,
+                max_cost=max_cost, yes=yes, progress=progress,
+            )
+        )  # fmt: skip
+
+    def begin_synthesize(
+        self,
+        node: str,
+        *,
+        frame_type: str,
+        policy: str | None = None,
+        agent: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Steps:
+        """The same as steps."""
         return operations.synthesize(
-            self._engine, node, frame_type=frame_type, policy=policy, agent=agent, progress=progress
-        )
+            self._engine, node, frame_type=frame_type, policy=policy, agent=agent,
+            limits=operations.Limits(max_calls, max_cost, yes), progress=progress,
+        )  # fmt: skip
 
     def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """Make generated frames run again next time, past the memo."""

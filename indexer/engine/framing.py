@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from indexer.core.frames import FrameId, HeadKey
+from indexer.core.frames import FrameId, HeadKey, MemoKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
 from indexer.engine.journaling import open_journal
 from indexer.engine.late import LateModule
+from indexer.engine.prompt_files import own_prompts, prompt_contents
 from indexer.engine.reading import States, count_states
 from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
@@ -21,6 +22,7 @@ from indexer.synthesis.base import Tokens
 if TYPE_CHECKING:
     from indexer.engine import sharing
     from indexer.engine.engine import Engine
+    from indexer.engine.runs import Run
 else:
     sharing = LateModule("indexer.engine.sharing")
 
@@ -35,7 +37,13 @@ class Framing:
         self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
         self.redone = 0
         self._journal: Journal | None = None
-        self._types: tuple[bytes | None, dict[str, FrameType]] | None = None
+        self._types: tuple[tuple[bytes | None, ...], dict[str, FrameType]] | None = None
+        self._prompts: tuple[str, ...] = ()
+        """The workspace's own prompts that the types were read with."""
+        self.claims: dict[MemoKey, object] = {}
+        """Which run asks a model for what now; only the writing thread looks here."""
+        self.runs: set[Run] = set()
+        """Runs that may have answers under way."""
         self._exchange: sharing.Exchange | None = None
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
@@ -73,10 +81,13 @@ class Framing:
             text: bytes | None = (root / "merkle.toml").read_bytes()
         except OSError:
             text = None
-        if self._types is None or self._types[0] != text:
+        read = (text, *prompt_contents(root, self._prompts))
+        if self._types is None or self._types[0] != read:
             tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
             settings = load_settings(root)
-            self._types = (text, load_types(root, settings.size_limit, tokens))
+            types = load_types(root, settings.size_limit, tokens)
+            self._prompts = own_prompts(types.values())
+            self._types = ((text, *prompt_contents(root, self._prompts)), types)
             if self._exchange is not None:
                 self._exchange.close()
             shared = settings.values["shared.url"] is not None

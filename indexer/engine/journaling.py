@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ from indexer.core.frames import BodyHash, MemoKey
 from indexer.engine.documents import JsonObject
 from indexer.engine.notes import apply_frame
 from indexer.errors import CorruptError
-from indexer.store.frames import Agent, FrameBatch
+from indexer.store.frames import Agent, FrameBatch, ModelResult
 from indexer.store.journal import Journal
 
 if TYPE_CHECKING:
@@ -115,8 +116,23 @@ def _apply_invalidation(engine: Engine, record: JsonObject, batch: FrameBatch) -
 
 def _apply_memo(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     content = BodyHash(bytes.fromhex(record["content"]))
-    batch.memo[MemoKey(bytes.fromhex(record["key"]))] = (record["generation"], content)
+    key = MemoKey(bytes.fromhex(record["key"]))
+    generation, known = batch.memo.get(key, engine.shelf.memo(key))
+    # The highest generation wins, in whatever order records come.
+    if record["generation"] > generation or (record["generation"] == generation and not known):
+        batch.memo[key] = (record["generation"], content)
     batch.bodies[content] = record["body"]
+
+
+def _apply_model(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    """A memo entry that was paid for."""
+    _apply_memo(engine, record, batch)
+    content = BodyHash(bytes.fromhex(record["content"]))
+    meta = json.dumps(record["meta"], sort_keys=True, ensure_ascii=False)
+    key = MemoKey(bytes.fromhex(record["key"]))
+    known = batch.models.get(key) or engine.shelf.model(key)
+    if known is None or known.generation < record["generation"]:
+        batch.models[key] = ModelResult(record["generation"], content, meta)
 
 
 _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
@@ -125,4 +141,5 @@ _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
     "frame": apply_frame,
     "invalidate": _apply_invalidation,
     "memo": _apply_memo,
+    "model": _apply_model,
 }

@@ -17,9 +17,11 @@ from indexer.core.frames import (
 from indexer.core.tree import Entry
 from indexer.engine.agents import check_writer
 from indexer.engine.documents import JsonObject
-from indexer.engine.freshness import judge, parts_of
-from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.engine.events import Event
+from indexer.engine.freshness import parts_of
+from indexer.engine.planning import Plan
 from indexer.engine.resolve import resolve_node
+from indexer.engine.runs import Limits, Run
 from indexer.engine.scanning import all_of
 from indexer.engine.types import (
     DEFAULT_TOKENIZER,
@@ -30,7 +32,7 @@ from indexer.engine.types import (
     undeclared_type,
 )
 from indexer.errors import UsageError
-from indexer.regenerate.plan import sources_of, stale_steps
+from indexer.regenerate.plan import sources_of
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
@@ -82,79 +84,72 @@ def regenerate(
     frame_type: str | None,
     recursive: bool,
     plan: bool,
+    limits: Limits,
     progress: Callable[[int], None] | None,
-) -> JsonObject:
-    """Make what is stale again, in declared scopes only; `plan` only tells."""
+) -> Run | PlanRun:
+    """Begin to make what is stale again, in declared scopes only; `plan` only tells."""
     engine.refresh_types()
     chosen = _with_sources(engine, _chosen(engine, frame_type))
     path = resolve_node(engine, node)["path"] if node else paths.ROOT
     if plan:
-        return _plan(engine, path, chosen, recursive)
+        return PlanRun(Plan(engine, engine.tree_as_on_disk(path), chosen, path, recursive))
     _look(engine, path)
-    outcome = Outcome()
-    try:
-        for declared in chosen:
-            Regeneration(engine, engine.tree, declared, outcome, progress).run(
-                path, recursive=recursive
-            )
-    finally:
-        # What was stored before something went wrong is stored.
-        engine.publish_frames(outcome.events)
-    document = regeneration_document(outcome)
-    if engine.framing.exchange is not None:
-        document["shared"] = engine.framing.exchange.report()
-    return document
+    return Run(
+        engine, path, chosen, recursive=recursive, limits=limits, progress=progress,
+        result=regeneration_document,
+    )  # fmt: skip
 
 
-def regeneration_document(outcome: Outcome) -> JsonObject:
-    """What a pass did."""
-    failed = [event for event in outcome.events if event.action == "failed"]
+def regeneration_document(run: Run) -> JsonObject:
+    """What a run did."""
+    events = run.outcome.events
     return {
-        "regenerated": outcome.count("generated"),
-        "reused": outcome.count("reused"),
-        "failed": [{"path": event.path, "reason": event.because} for event in failed],
-        "unchanged": not outcome.events,
+        "regenerated": run.outcome.count("generated"),
+        "reused": run.outcome.count("reused"),
+        "failed": [_failure(event) for event in events if event.action == "failed"],
+        "unchanged": not events,
         "events": [
             {"action": event.action, "path": event.path, "type": event.type}
-            for event in outcome.events[:1000]
+            for event in events[:1000]
         ],
         "plan": [],
+        **run.usage(),
+        **run.shared(),
     }
 
 
-def _plan(engine: Engine, path: str, chosen: list[FrameType], recursive: bool) -> JsonObject:
-    """What a pass would make, and because of what."""
-    tree = engine.tree_as_on_disk(path)
-    entries = []
-    for declared in chosen:
-        rules = declared.rules
-        head_of = engine.shelf.heads_of(rules.type)
-        for step in stale_steps(tree, rules, head_of, path, recursive=recursive):
-            agent = rules.agent_for(step.entry)
-            head = engine.shelf.head(step.path, rules.type, agent)
-            because = "it has no frame yet"
-            if head is not None:
-                because = judge(engine, tree, step.path, rules.type, agent, head).because
-            known = _is_memoised(engine, declared, step.path, step.entry)
-            entries.append(
-                {
-                    "path": step.path,
-                    "type": rules.type,
-                    "action": "reuse" if known else "generate",
-                    "because": because,
-                    "tokens": 0,
-                }
-            )
-    return {"regenerated": 0, "reused": 0, "failed": [], "unchanged": not entries, "plan": entries}
+def _failure(event: Event) -> JsonObject:
+    said = {"message": event.because, "reason": event.because}
+    return {"path": event.path, "type": event.type, **said}
 
 
-def _is_memoised(engine: Engine, declared: FrameType, path: str, entry: Entry) -> bool:
-    """Whether a file's result is known; a folder's depends on what its children turn into."""
-    if entry.folder is not None or declared.file is None or declared.input is not None:
-        return False
-    name = paths.text_to_bytes(paths.split(path)[1])
-    key = key_of_file(declared.file.print, declared.name, name, entry.content_id)
-    return engine.shelf.memo(key)[1] is not None
+class PlanRun:
+    """A plan as a run has it: collected at once, counted wherever its document is made."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def step(self) -> bool:
+        """There is nothing to do."""
+        return True
+
+    def wait(self) -> None:
+        """There is nothing to wait for."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def document(self) -> JsonObject:
+        """What would be made, because of what, and what it would cost."""
+        entries, totals = self._plan.document()
+        return {
+            "regenerated": 0,
+            "reused": 0,
+            "failed": [],
+            "unchanged": not entries,
+            "plan": entries,
+            "totals": totals.document(),
+        }
 
 
 def synthesize(
@@ -164,9 +159,10 @@ def synthesize(
     frame_type: str,
     policy: str | None,
     agent: str | None,
+    limits: Limits,
     progress: Callable[[int], None] | None,
-) -> JsonObject:
-    """Frames of a type for a folder and everything below, on explicit request."""
+) -> Run:
+    """Begin to make the frames of a type for a folder and everything below, on request."""
     engine.refresh_types()
     if agent is not None:
         check_writer(engine, agent, "synthesize")
@@ -183,25 +179,35 @@ def synthesize(
         )
     if policy is not None and not (declared.folder and declared.folder.policy.name == policy):
         declared = _with_policy(engine, declared, policy)
-    outcome = Outcome()
-    try:
-        for one in (*_sources(engine, declared), declared):
-            if not one.rules.covers(path):
-                one = replace(one, rules=replace(one.rules, scopes=(path,)))
-            Regeneration(engine, engine.tree, one, outcome, progress, agent).run(path)
-    finally:
-        engine.publish_frames(outcome.events)
-    head = engine.shelf.head(path, frame_type, declared.rules.folder_agent)
-    return {
-        "frame_id": head.frame_id.hex() if head else None,
-        "generated": outcome.count("generated"),
-        "reused": outcome.count("reused"),
-        "frames": len(outcome.events),
-        "events": [
-            {"action": event.action, "path": event.path, "type": event.type}
-            for event in outcome.events[:1000]
-        ],
-    }
+    chosen = [_reaching(one, path) for one in (*_sources(engine, declared), declared)]
+
+    def document(run: Run) -> JsonObject:
+        head = engine.shelf.head(path, frame_type, declared.rules.folder_agent)
+        events = run.outcome.events
+        return {
+            "frame_id": head.frame_id.hex() if head else None,
+            "generated": run.outcome.count("generated"),
+            "reused": run.outcome.count("reused"),
+            "frames": len(events),
+            "failed": [_failure(event) for event in events if event.action == "failed"],
+            "events": [
+                {"action": event.action, "path": event.path, "type": event.type}
+                for event in events[:1000]
+            ],
+            **run.usage(),
+        }
+
+    return Run(
+        engine, path, chosen, recursive=True, limits=limits, progress=progress, asked_by=agent,
+        result=document,
+    )  # fmt: skip
+
+
+def _reaching(declared: FrameType, path: str) -> FrameType:
+    """A type in a scope that has the folder it was asked for."""
+    if declared.rules.covers(path):
+        return declared
+    return replace(declared, rules=replace(declared.rules, scopes=(path,)))
 
 
 def _tokens(engine: Engine) -> Tokens:

@@ -12,6 +12,7 @@ from indexer.engine.maintenance import invalidate, regenerate, synthesize
 from indexer.engine.notes import carry, put_frame
 from indexer.engine.reading import get_head, get_node, list_frames
 from indexer.engine.resolve import ignored_document, resolve_node
+from indexer.engine.runs import Limits, run_to_end
 from indexer.engine.status import status_document
 from indexer.engine.transfer import export_pack, import_pack
 from indexer.engine.validation import validate_document
@@ -19,6 +20,7 @@ from indexer.store.query import run_query
 
 __all__ = [
     "Framing",
+    "Limits",
     "add_agent",
     "carry",
     "compact",
@@ -38,6 +40,7 @@ __all__ = [
     "regenerate",
     "resolve_node",
     "run_query",
+    "run_to_end",
     "status_document",
     "synthesize",
     "validate_document",

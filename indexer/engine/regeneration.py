@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,30 +10,35 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from indexer.core import paths
 from indexer.core.frames import (
     Action,
-    BasisHash,
     BodyHash,
     ChildBody,
     ChildFrame,
-    Frame,
     Head,
     MemoKey,
     basis_of_generated,
     basis_of_synthesis,
-    body_hash,
-    frame_id,
     key_of_file,
     key_of_folder,
 )
-from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
+from indexer.engine.answers import (
+    Answers,
+    FileSource,
+    FolderSource,
+    NoAnswers,
+    TextSource,
+    about_model,
+)
+from indexer.engine.bodies import Bodies
 from indexer.engine.events import Event
 from indexer.engine.freshness import Part, fresh_head, parts_of
-from indexer.engine.inputs import children_document, remember_inputs
+from indexer.engine.inputs import children_document
+from indexer.engine.placing import MadeFrame, place
 from indexer.engine.teamwork import Children, FolderWave, TeamWork
 from indexer.engine.types import FrameType, bystanders
 from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
-from indexer.errors import CorruptError
+from indexer.generators.llm.writer import ModelWriter
 from indexer.regenerate.plan import Step, chunks, stale_steps, waves
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
@@ -71,16 +75,22 @@ class Regeneration:
     progress: Callable[[int], None] | None = None
     asked_by: str | None = None
     """Who asked for it: kept beside the frames, no part of their ids."""
-    _bodies: dict[BodyHash, str] = field(default_factory=dict)
-    """Bodies made or read in this pass that a folder above may still need."""
+    answers: Answers = field(default_factory=NoAnswers)
+    """Who is told what a model has to write."""
+    patient: bool = False
+    """Whether folders wait until everything below them is current."""
     _fetched: bool = False
     """Whether the bodies that this chunk's policies may need have been read."""
+    _bodies: Bodies = field(init=False)
     _pool: GeneratorPool | None = None
     patience: float | None = None
     """Seconds to wait for what another machine computes; None: as long as it does."""
     _team: TeamWork | None = None
     _stuck: set[tuple[str, bytes]] = field(default_factory=set)
     """What could not be made current with the content it has: not tried again in this pass."""
+
+    def __post_init__(self) -> None:
+        self._bodies = Bodies(self.engine.shelf)
 
     def run(self, within: str = paths.ROOT, *, recursive: bool = True) -> None:
         """Make everything that is stale in the scope."""
@@ -103,6 +113,10 @@ class Regeneration:
         files = sum(step.entry.kind is Kind.FILE for step in chunk)
         self._run_chunk(chunk, files if len(chunk) < limit else 2 * limit)
         return bool(chunk)
+
+    def run_steps(self, chunk: list[Step], files: int = 0) -> None:
+        """Make exactly these, children before parents, where their inputs are there."""
+        self._run_chunk(chunk, files)
 
     def close(self) -> None:
         """End the worker processes, if there are any."""
@@ -127,7 +141,11 @@ class Regeneration:
 
     def _workers(self) -> GeneratorPool | None:
         maker = self.type.file
-        if maker is not None and self._pool is None:
+        if (
+            maker is not None
+            and self._pool is None
+            and not isinstance(maker.generator, ModelWriter)
+        ):
             sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
             self._pool = GeneratorPool(
                 self.engine.root, self.engine.algorithm, maker.generator, sent
@@ -142,7 +160,7 @@ class Regeneration:
         self._team = None
         if exchange is not None and self.type.share:
             generation = lambda key: shelf.memo(key)[0]  # noqa: E731
-            self._team = TeamWork(exchange, generation, self._bodies, self.patience)
+            self._team = TeamWork(exchange, generation, self._bodies.texts, self.patience)
 
     def _give_what_is_due(self) -> None:
         exchange = self.engine.framing.exchange
@@ -152,13 +170,15 @@ class Regeneration:
     def _share_folders(self, wave: list[Step], chunk: list[Step], batch: FrameBatch) -> FolderWave:
         """Results of a wave's folders: from the team, or computed here for the team too."""
         shared, maker = FolderWave(), self.type.folder
-        if self._team is None or maker is None:
+        if self._team is None or maker is None or maker.writer is not None:
             return shared
         waiting: dict[MemoKey, list[Step]] = {}
         for step in wave:
             if step.entry.folder is None or self._team.waits_below(step.path):
                 continue
             children = shared.children[step.path] = self._children(step, batch)
+            if self.patient and not children[2]:
+                continue
             key = key_of_folder(maker.print, self.type.name, children[1])
             if self._memo(key, batch)[1] is None:
                 shared.first.setdefault(key, step.path)
@@ -241,7 +261,9 @@ class Regeneration:
                 key = key_of_file(self.type.file.print, self.type.name, name, source.content)
             _, known = self.engine.shelf.memo(key)
             if known is not None:
-                made[step.path] = _Made(known, Action.REUSED)
+                made[step.path] = self._known_file(key, known)
+            elif self.type.file.writer is not None:
+                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
             else:
                 # The same name and content twice in one pass is computed once.
                 waiting.setdefault(key, []).append(step)
@@ -279,6 +301,18 @@ class Regeneration:
                     self._take_outcome(key, where, outcome, batch, made)
             waiting = again
 
+    def _known_file(self, key: MemoKey, content: BodyHash) -> _Made:
+        assert self.type.file is not None
+        if self.type.file.writer is None:
+            return _Made(content, Action.REUSED)
+        return _Made(content, self.answers.action(key), about=about_model(self.engine.shelf, key))
+
+    def _ask_for_file(self, key: MemoKey, step: Step, source: BodyHash | None) -> _Made:
+        entry = step.entry
+        wanted = FileSource(step.path, entry.content_id, entry.size)
+        self.answers.want(key, step, TextSource(step.path, source) if source else wanted)
+        return _Made(None, Action.GENERATED, is_pending=True)
+
     def _run_generator(
         self, steps: list[Step], sources: Mapping[str, BodyHash], expected: int
     ) -> list[Generated]:
@@ -287,8 +321,8 @@ class Regeneration:
         if self.type.input is None:
             tasks = [Task(step.path, step.entry.content_id, step.entry.size) for step in steps]
             return pool.run(tasks, expected)
-        self._read_bodies(sources[step.path] for step in steps)
-        return [pool.run_on(step.path, self._body(sources[step.path])) for step in steps]
+        self._bodies.read(sources[step.path] for step in steps)
+        return [pool.run_on(step.path, self.body_of(sources[step.path])) for step in steps]
 
     def _input_head(self, step: Step) -> Head | None:
         """The fresh frame that this type reads instead of the file."""
@@ -306,13 +340,15 @@ class Regeneration:
         if outcome.body is None:
             made.update((step.path, _failed(outcome)) for step in where)
             return
-        content = self._keep_body(outcome.body, batch)
+        content = self._bodies.keep(outcome.body, batch)
         batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
         for number, step in enumerate(where):
             action = Action.GENERATED if number == 0 else Action.REUSED
             made[step.path] = _Made(content, action)
 
     def _file_frame(self, step: Step, made: _Made | None, batch: FrameBatch) -> list[Event]:
+        if made is not None and made.is_pending:
+            return []
         if made is None or made.content is None:
             problem = (made.problem or "") if made else ""
             return [Event("failed", step.path, self.type.name, None, problem)]
@@ -323,7 +359,8 @@ class Regeneration:
             node_id, self.type.file.print, source.frame_id if source else None
         )
         agent = self.type.rules.file_agent
-        return self._put(step, agent, basis, made.content, made.action, node_id, None, batch, True)
+        frame = MadeFrame(agent, basis, made.content, made.action, node_id, True, about=made.about)
+        return place(self.engine, self.type, step, frame, batch, self.asked_by)
 
     # -- folders
 
@@ -355,12 +392,19 @@ class Regeneration:
         assert maker is not None
         children = shared.children.get(step.path) or self._children(step, batch)
         frames, bodies, current = children
+        if not current and (self.patient or maker.writer is not None):
+            return []
         basis = basis_of_synthesis(
             paths.text_to_bytes(step.path), self.type.name, maker.print, frames
         )
         key = key_of_folder(maker.print, self.type.name, bodies)
-        action, problem = Action.REUSED, None
-        if key in shared.computed:
+        action, problem, about = Action.REUSED, None, {}
+        if maker.writer is not None:
+            if self._memo(key, batch)[1] is None:
+                self.answers.want(key, step, FolderSource(tuple(bodies)))
+                return []
+            action, about = self.answers.action(key), about_model(self.engine.shelf, key)
+        elif key in shared.computed:
             problem = shared.computed[key]
             action = Action.GENERATED if shared.first[key] == step.path else action
         elif self._memo(key, batch)[1] is None:
@@ -372,7 +416,8 @@ class Regeneration:
         node_id = self.tree.node_id(step.path, step.entry)
         document = children_document(maker.print, frames)
         agent = self.type.rules.folder_agent
-        return self._put(step, agent, basis, content, action, node_id, document, batch, current)
+        frame = MadeFrame(agent, basis, content, action, node_id, current, document, about)
+        return place(self.engine, self.type, step, frame, batch, self.asked_by)
 
     def _run_policy(
         self,
@@ -384,36 +429,23 @@ class Regeneration:
     ) -> str | None:
         """Compute a folder's body into the batch; why that failed, if it did."""
         assert self.type.folder is not None
+        assert not isinstance(self.type.folder.policy, ModelWriter)
         self._fetch_bodies(step, chunk, batch)
-        inputs = self._inputs(bodies)
+        inputs = self.inputs_of(bodies)
         try:
-            content = self._keep_body(self.type.folder.policy.synthesize(inputs), batch)
+            content = self._bodies.keep(self.type.folder.policy.synthesize(inputs), batch)
         except Exception as error:  # a custom policy may raise anything
             return f"{type(error).__name__}: {error}"
         batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
         return None
 
-    def _inputs(self, bodies: list[ChildBody]) -> list[ChildInput]:
-        return [
-            ChildInput(paths.bytes_to_text(name), kind, None if body is None else self._body(body))
-            for name, kind, body in bodies
-        ]
+    def inputs_of(self, bodies: Iterable[ChildBody]) -> list[ChildInput]:
+        """A folder's children as a policy sees them."""
+        return self._bodies.inputs_of(bodies)
 
-    def _body(self, content: BodyHash) -> str:
-        known = self._bodies.get(content)
-        if known is None:
-            self._read_bodies([content])
-            known = self._bodies.get(content)
-        if known is None:
-            raise CorruptError(
-                f"the body {content.hex()[:12]} of a head is not stored",
-                hint="run `merkle repair`: what is generated is made again from the files",
-            )
-        return known
-
-    def _read_bodies(self, wanted: Iterable[BodyHash]) -> None:
-        missing = [content for content in wanted if content not in self._bodies]
-        self._bodies.update(self.engine.shelf.bodies(missing))
+    def body_of(self, content: BodyHash) -> str:
+        """A body that must be stored."""
+        return self._bodies.of(content)
 
     def _fetch_bodies(self, step: Step, chunk: list[Step], batch: FrameBatch) -> None:
         """Read the bodies that a policy is about to see; in a long chunk those of all policies.
@@ -424,8 +456,7 @@ class Regeneration:
             self._read_parts([step], batch)
         elif not self._fetched:
             self._fetched = True
-            if len(self._bodies) > 20 * CHUNK:
-                self._bodies = dict(batch.bodies)
+            self._bodies.shrink(20 * CHUNK, batch)
             self._read_parts(chunk, batch)
 
     def _read_parts(self, steps: Iterable[Step], batch: FrameBatch) -> None:
@@ -435,53 +466,7 @@ class Regeneration:
             if step.entry.folder is not None:
                 parts = self._parts(step, batch)
                 wanted.update(part.head.content for part in parts if part.head is not None)
-        self._read_bodies(wanted)
-
-    # -- storing
-
-    def _keep_body(self, body: str, batch: FrameBatch) -> BodyHash:
-        content = body_hash(body)
-        batch.bodies[content] = body
-        self._bodies[content] = body
-        return content
-
-    def _put(
-        self,
-        step: Step,
-        agent: str,
-        basis: BasisHash,
-        content: BodyHash,
-        action: Action,
-        node_id: NodeId,
-        document: dict[str, object] | None,
-        batch: FrameBatch,
-        current: bool,
-    ) -> list[Event]:
-        identity = frame_id(basis, self.type.name, agent, content)
-        verified = step.entry.content_id if current else None
-        key = (step.path, self.type.name, agent)
-        old = self.engine.shelf.head(*key)
-        config = self.type.rules.config_for(step.entry)
-        head = Head(identity, basis, content, verified, config, action)
-        if old is not None and old.frame_id == identity:
-            # The same frame again: only the proof of its freshness can be new.
-            again = head._replace(action=old.action)
-            if again != old:
-                batch.heads[key] = again
-            ran = action is Action.GENERATED
-            return [Event(action.value, step.path, self.type.name, identity)] if ran else []
-        inputs = None
-        if document is not None:
-            inputs = remember_inputs(self.engine, key, document, batch)
-        about = {"action": action.value}
-        if self.asked_by is not None:
-            about["asked_by"] = self.asked_by
-        meta, now, kind = json.dumps(about), self.engine.clock.now_ns(), self.type.name
-        batch.frames.append(
-            Frame(identity, step.path, kind, agent, basis, content, node_id, inputs, meta, now)
-        )
-        batch.heads[key] = head
-        return [Event(action.value, step.path, self.type.name, identity)]
+        self._bodies.read(wanted)
 
 
 class _Made(NamedTuple):
@@ -490,6 +475,9 @@ class _Made(NamedTuple):
     content: BodyHash | None
     action: Action
     problem: str | None = None
+    is_pending: bool = False
+    """Whether a model has yet to write it."""
+    about: Mapping[str, object] = {}
 
 
 def _failed(outcome: Generated) -> _Made:

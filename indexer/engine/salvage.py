@@ -7,7 +7,13 @@ from typing import Any
 
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
-from indexer.engine.transfer import agent_records, check_note, note_records
+from indexer.engine.transfer import (
+    agent_records,
+    check_memo,
+    check_note,
+    model_records,
+    note_records,
+)
 from indexer.errors import MerkleError
 from indexer.store.database import Database
 from indexer.store.frames import FrameStore
@@ -17,7 +23,7 @@ from indexer.store.layout import Layout
 def missing_records(
     layout: Layout, algorithm: WorkspaceHash, kept: Iterable[Mapping[str, Any]]
 ) -> list[JsonObject]:
-    """Agents and notes that the database has and a journal of the kept records would lose.
+    """What the database has of agents, notes and models, and a journal of these would lose.
 
     Nothing when the database cannot be read. Each note is taken only if its id follows from it.
     """
@@ -26,6 +32,7 @@ def missing_records(
     records = list(kept)
     agents = {record["id"] for record in records if record["kind"] == "agent"}
     frames = {record["frame_id"] for record in records if record["kind"] == "frame"}
+    paid = {record["key"] for record in records if record["kind"] == "model"}
     found: list[JsonObject] = []
     try:
         database = Database(layout.database)
@@ -39,6 +46,11 @@ def missing_records(
             for record in note_records(store)
             if record["frame_id"] not in frames and _holds(algorithm, record)
         ]
+        found += [
+            record
+            for record in model_records(store)
+            if record["key"] not in paid and _holds(algorithm, record)
+        ]
     except MerkleError:
         pass
     finally:
@@ -48,7 +60,10 @@ def missing_records(
 
 def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
     try:
-        check_note(algorithm, record)
+        if record["kind"] == "model":
+            check_memo(record)
+        else:
+            check_note(algorithm, record)
     except (MerkleError, KeyError, TypeError, ValueError, StopIteration):
         return False
     return True

@@ -141,7 +141,7 @@ class Exchange:
             left = POLL_SECONDS if patience is None else patience - (now - waited_since)
             if left <= 0:
                 break
-            self._wait(min(left, POLL_SECONDS))
+            self.wait(min(left, POLL_SECONDS))
             missing = self._taken(missing, take)
         return set(missing)
 
@@ -197,7 +197,38 @@ class Exchange:
             self._keeper.watch()
         return leased
 
-    def _wait(self, seconds: float) -> None:
+    # -- for what takes long: asked for now, answered some time
+
+    def look_up(self, wanted: Mapping[MemoKey, int]) -> list[Entry]:
+        """What the team has of some keys, in one conversation; nothing in an outage."""
+        found: list[Entry] = []
+        self._taken(dict(wanted), found.append)
+        return found
+
+    def lease_for_long(self, keys: list[MemoKey]) -> set[MemoKey] | None:
+        """Those of the keys that are ours to compute; None where leases cannot be had."""
+        return self._leased(keys)
+
+    def let_go(self, keys: list[MemoKey], *, still: bool) -> None:
+        """Give leases back; `still` tells whether others are held on to."""
+        if not still:
+            self._keeper.rest()
+        self.client.release(keys)
+
+    def note_due(self, keys: Sequence[tuple[MemoKey, int]]) -> None:
+        """Results that are about to be stored, and to be given."""
+        if keys and not self.client.member.read_only:
+            self._queue.add(keys)
+            self._due = True
+
+    def give_stored(self, keys: Sequence[MemoKey]) -> None:
+        """Hand over results that are stored here."""
+        self.tally.computed += len(keys)
+        if keys and self.client.may_write:
+            self._give(self.entries(keys))
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until there may be something new, at most so long."""
         try:
             self.client.wait(seconds)
         except SharedError:

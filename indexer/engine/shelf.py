@@ -11,7 +11,7 @@ from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
 from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import FrameBatch, FrameStore
+from indexer.store.frames import FrameBatch, FrameStore, ModelResult
 
 Slot = tuple[str, str]
 """type, agent"""
@@ -45,6 +45,7 @@ class Shelf:
         self._lock = threading.RLock()
         self._slots: dict[Slot, dict[str, Head]] | None = None
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
+        self._models: dict[MemoKey, ModelResult] | None = None
         self._bodies: dict[BodyHash, int] | None = None
         self._next_body = 0
         self._frames: set[FrameId] | None = None
@@ -101,6 +102,14 @@ class Shelf:
             with self._lock:
                 known = self._memo = self._memo or self.store.memo()
         return known.get(key, (0, None))
+
+    def model(self, key: MemoKey) -> ModelResult | None:
+        """The result of a key that a model wrote."""
+        known = self._models
+        if known is None:
+            with self._lock:
+                known = self._models = self._models or self.store.models()
+        return known.get(key)
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
@@ -181,6 +190,8 @@ class Shelf:
         self._unsettle(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
+        if self._models is not None:
+            self._models.update(batch.models)
         if batch.heads:
             self.version += 1
 
@@ -227,6 +238,6 @@ class Shelf:
         """Drop the cache, so that the next use reads the store again."""
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
-            self._next_seq = None
+            self._models = self._next_seq = None
             self._settled.clear()
             self.version += 1

@@ -22,7 +22,7 @@ from indexer.engine.agents import check_agent
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import note_basis
 from indexer.engine.journaling import apply_record
-from indexer.engine.notes import CARRIED_FROM
+from indexer.engine.notes import CARRIED_FROM, MAX_META
 from indexer.engine.reading import path_of
 from indexer.engine.types import TYPE_NAME
 from indexer.errors import UsageError
@@ -124,13 +124,34 @@ def _memo_records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]
         bodies = engine.frames.bodies(content for _, _, content in group)
         for key, generation, content in group:
             if content in bodies:
-                yield {
-                    "kind": "memo",
-                    "key": key.hex(),
-                    "generation": generation,
-                    "content": content.hex(),
-                    "body": bodies[content],
-                }
+                record = _memo_record(key, generation, content, bodies[content])
+                written = engine.shelf.model(key)
+                if written is not None and written.content == content:
+                    record |= {"kind": "model", "meta": json.loads(written.meta)}
+                yield record
+
+
+def _memo_record(key: MemoKey, generation: int, content: BodyHash, body: str) -> JsonObject:
+    return {
+        "kind": "memo",
+        "key": key.hex(),
+        "generation": generation,
+        "content": content.hex(),
+        "body": body,
+    }
+
+
+def model_records(store: FrameStore) -> Iterator[JsonObject]:
+    """Everything that a model wrote, as the journal keeps it."""
+    results = sorted(store.models().items())
+    for start in range(0, len(results), _GROUP):
+        group = results[start : start + _GROUP]
+        bodies = store.bodies(result.content for _, result in group)
+        for key, result in group:
+            if result.content in bodies:
+                body = bodies[result.content]
+                record = _memo_record(key, result.generation, result.content, body)
+                yield record | {"kind": "model", "meta": json.loads(result.meta)}
 
 
 def import_pack(engine: Engine, file: Path) -> JsonObject:
@@ -180,8 +201,8 @@ def _body_of(engine: Engine, file: Path) -> Iterator[dict[str, Any]]:
 def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]:
     """Refuse a record whose ids do not follow from what it holds."""
     try:
-        if record["kind"] == "memo":
-            _check_memo(record)
+        if record["kind"] in ("memo", "model"):
+            check_memo(record)
         elif record["kind"] == "frame":
             check_note(algorithm, record)
         elif record["kind"] == "agent":
@@ -195,7 +216,8 @@ def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]
     return record
 
 
-def _check_memo(record: dict[str, Any]) -> None:
+def check_memo(record: dict[str, Any]) -> None:
+    """Refuse a memo entry whose body is not what its hash says."""
     if body_hash(record["body"]).hex() != record["content"]:
         raise PackContentError("a memo entry's body is not what its hash says")
     generation = record["generation"]
@@ -203,6 +225,8 @@ def _check_memo(record: dict[str, Any]) -> None:
         raise PackContentError("a memo entry has no proper key")
     if not 0 <= generation < 1 << 31:
         raise PackContentError("a memo entry has an impossible generation")
+    if record["kind"] == "model" and len(json.dumps(dict(record["meta"]))) > MAX_META:
+        raise PackContentError("a model's result has more to say of itself than it should")
 
 
 def check_note(algorithm: WorkspaceHash, record: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,9 +19,13 @@ from indexer.core.frames import (
     fingerprint,
 )
 from indexer.core.hashing import prefixed
+from indexer.engine.llm_settings import load_llm_settings
+from indexer.engine.prompt_files import read_prompt
 from indexer.errors import UsageError
 from indexer.generators import base as generators
 from indexer.generators.base import Generator
+from indexer.generators.llm.options import make_writer
+from indexer.generators.llm.writer import ModelWriter
 from indexer.generators.registry import custom_policy, generator_names, make_generator
 from indexer.regenerate.plan import EVERY_TYPE, Rules, readers_of
 from indexer.synthesis import base as policies
@@ -33,6 +37,7 @@ DEFAULT_TOKENIZER: Final = "o200k_base"
 DEFAULT_POLICY: Final = "concatenate"
 """How frames of a type that is not declared are put together."""
 _KEYS: Final = {"scope", "file", "folder", "input", "verify", "share"}
+MODEL: Final = ModelWriter.name
 TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
@@ -46,20 +51,30 @@ class TypeConfigError(UsageError):
 class FileMaker:
     """A file generator as a type declares it."""
 
-    generator: Generator
+    generator: Generator | ModelWriter
     name: str
     options: Mapping[str, object]
     print: Fingerprint
     verify: bool
     """Whether it is run twice and its outputs compared."""
 
+    @property
+    def writer(self) -> ModelWriter | None:
+        """What asks a model, where a model writes these frames."""
+        return self.generator if isinstance(self.generator, ModelWriter) else None
+
 
 @dataclass(frozen=True, slots=True)
 class FolderMaker:
     """A folder policy as a type declares it."""
 
-    policy: Policy
+    policy: Policy | ModelWriter
     print: Fingerprint
+
+    @property
+    def writer(self) -> ModelWriter | None:
+        """What asks a model, where a model writes these frames."""
+        return self.policy if isinstance(self.policy, ModelWriter) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +89,27 @@ class FrameType:
     share: bool = True
     """Whether the team is asked for its results, and given them."""
 
+    @property
+    def writers(self) -> tuple[ModelWriter, ...]:
+        """The models that write frames of this type."""
+        made = [maker.writer for maker in (self.file, self.folder) if maker is not None]
+        return tuple(writer for writer in made if writer is not None)
+
+
+MakeWriter = Callable[[str, Mapping[str, object]], ModelWriter]
+
 
 def load_types(root: Path, size_limit: int, tokens: Tokens) -> dict[str, FrameType]:
     """The types that merkle.toml declares, or the built-in default."""
     declared = _declared(root)
     types: dict[str, FrameType] = {}
+
+    def write(kind: str, options: Mapping[str, object]) -> ModelWriter:
+        windows = load_llm_settings(root).window_of
+        return make_writer(kind, options, windows, lambda path: read_prompt(root, path))
+
     for name in _inputs_first(declared):
-        types[name] = _frame_type(name, declared[name], types, size_limit, tokens)
+        types[name] = _frame_type(name, declared[name], types, size_limit, tokens, write)
     return _gatherers_last(types)
 
 
@@ -136,6 +165,11 @@ def folder_maker(
     name: str, options: Mapping[str, object], tokens: Tokens, *, verify: bool | None = None
 ) -> FolderMaker:
     """A folder policy by name, built in or custom; custom code is checked in the same way."""
+    if name == MODEL:
+        raise TypeConfigError(
+            "a model needs to be declared before it can describe folders",
+            hint='in merkle.toml: folder = { use = "llm", model = "…" }',
+        )
     custom = name not in policy_names()
     made: Policy
     made = custom_policy(name, options) if custom else make_policy(name, options, tokens=tokens)
@@ -203,6 +237,7 @@ def _frame_type(
     known: Mapping[str, FrameType],
     size_limit: int,
     tokens: Tokens,
+    write: MakeWriter,
 ) -> FrameType:
     unknown = sorted(set(table) - _KEYS)
     if unknown:
@@ -216,8 +251,17 @@ def _frame_type(
             raise TypeConfigError(f"merkle.toml: types.{name}.{setting} is neither true nor false")
     of_file = _maker(name, "file", table.get("file"))
     of_folder = _maker(name, "folder", table.get("folder"))
-    file = file_maker(*of_file, verify=verify) if of_file else None
-    folder = folder_maker(*of_folder, tokens, verify=verify) if of_folder else None
+    if verify and MODEL in (of_file or ("",))[0:1] + (of_folder or ("",))[0:1]:
+        raise TypeConfigError(
+            f"merkle.toml: types.{name}.verify cannot be kept: a model is not asked twice",
+            hint="leave `verify` out",
+        )
+    file = folder = None
+    if of_file:
+        file = _written(write, *of_file) or file_maker(*of_file, verify=verify)
+    if of_folder:
+        folder = _written_folder(write, *of_folder)
+        folder = folder or folder_maker(*of_folder, tokens, verify=verify)
     if file is None and folder is None:
         raise TypeConfigError(f"merkle.toml: types.{name} names neither `file` nor `folder`")
     source = known[table["input"]] if table.get("input") is not None else None
@@ -242,6 +286,20 @@ def _frame_type(
         gathers="" if file else name,
     )
     return FrameType(name, file, folder, source.name if source else None, rules, share is not False)
+
+
+def _written(write: MakeWriter, name: str, options: dict[str, object]) -> FileMaker | None:
+    if name != MODEL:
+        return None
+    writer = write("file", options)
+    return FileMaker(writer, name, options, fingerprint(writer.fingerprint_parts()), False)
+
+
+def _written_folder(write: MakeWriter, name: str, options: dict[str, object]) -> FolderMaker | None:
+    if name != MODEL:
+        return None
+    writer = write("folder", options)
+    return FolderMaker(writer, fingerprint(writer.fingerprint_parts()))
 
 
 def _hash(*fields: bytes) -> bytes:

@@ -17,6 +17,7 @@ from indexer.core.frames import body_hash
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.core.ids import ContentId
 from indexer.engine.processes import HelperProcesses, ProcessEndedError, answer_questions
+from indexer.errors import UncheckedError
 from indexer.generators.base import FileInput, Generator, verified
 from indexer.generators.registry import make_generator
 from indexer.scan.reading import open_folder
@@ -25,6 +26,12 @@ MANY: Final = 400
 """From this many files on, worker processes repay their start-up."""
 
 _SLICE: Final = 64
+
+
+class ChangedError(UncheckedError):
+    """A file is not any more what a frame was to be made from."""
+
+    code = "changed"
 
 
 class Task(NamedTuple):
@@ -157,6 +164,14 @@ def _generate(generator: Generator, source: FileInput) -> Generated:
     except Exception as error:  # a custom generator may do anything; one file must not stop all
         return Generated(None, f"{type(error).__name__}: {error}")
     return Generated(body)
+
+
+def read_exactly(root: Path, algorithm: WorkspaceHash, task: Task) -> bytes:
+    """The content that a task names, or an error when the file has another one by now."""
+    content = read_content(root, task.path, task.size)
+    if content is None or algorithm.of_file(content) != task.content_id:
+        raise ChangedError("changed meanwhile")
+    return content
 
 
 def read_content(root: Path, path: str, size: int) -> bytes | None:

@@ -73,12 +73,20 @@ class FrameCommands(ABC):
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
+        models: bool = True,
         progress: Progress | None = None,
     ) -> Document:
-        """Make again what is stale at a node, or only tell what that would be."""
+        """Make again what is stale at a node, or only tell what that would be.
+
+        Calls of models are limited by `max_calls` and `max_cost`; without either, a large run
+        has to be agreed to with `yes`. Without `models` none is asked.
+        """
         return self.operate(
             "regenerate", progress, node=node, frame_type=frame_type, recursive=recursive,
-            plan=plan,
+            plan=plan, max_calls=max_calls, max_cost=max_cost, yes=yes, models=models,
         )  # fmt: skip
 
     def synthesize(
@@ -88,12 +96,16 @@ class FrameCommands(ABC):
         frame_type: str,
         policy: str | None = None,
         agent: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
         progress: Progress | None = None,
     ) -> Document:
-        """Frames of a type for a folder, children first."""
+        """Frames of a type for a folder, children first; calls of models as in `regenerate`."""
         return self.operate(
-            "synthesize", progress, node=node, frame_type=frame_type, policy=policy, agent=agent
-        )
+            "synthesize", progress, node=node, frame_type=frame_type, policy=policy, agent=agent,
+            max_calls=max_calls, max_cost=max_cost, yes=yes,
+        )  # fmt: skip
 
     def invalidate(self, node: str, *, frame_type: str | None = None) -> Document:
         """Make generated frames run again next time, past the memo."""

@@ -69,6 +69,8 @@ class Health:
     watches: int
     batches: int
     pending: bool
+    frames: str | None = None
+    """Why declared frames are not all kept."""
 
 
 class Keeper:
@@ -100,7 +102,7 @@ class Keeper:
         self._next_rescan = 0.0
         self._next_flush = 0.0
         self._rest_until = 0.0
-        self._maintainer = Maintainer(engine)
+        self._maintainer = Maintainer(engine, self._woken)
         self.fatal: MerkleError | None = None
         """Why the keeper stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-keeper", daemon=True)
@@ -150,7 +152,8 @@ class Keeper:
         else:
             state, reason = ("degraded" if degraded else "watching"), degraded
         watches = watcher.count if watcher else 0
-        return Health(state, reason, watches, self._batches, bool(self._debounce))
+        frames = self._maintainer.remark
+        return Health(state, reason, watches, self._batches, bool(self._debounce), frames)
 
     def catch_up(self, patience: float = COOKIE_PATIENCE) -> bool:
         """Wait until everything written before this call is in the index; False: cannot tell."""
@@ -244,10 +247,16 @@ class Keeper:
             job.refuse()
         self._started.set()
         self._cookies.close()
-        self._maintainer.close()
+        with contextlib.suppress(MerkleError):
+            # Answers that cannot be stored any more are lost, and nothing else.
+            self._maintainer.close()
         if self._watcher is not None:
             with contextlib.suppress(OSError):
                 self._watcher.stop()
+
+    def _woken(self) -> None:
+        with self._wake:
+            self._wake.notify()
 
     def _wait(self) -> None:
         with self._wake:

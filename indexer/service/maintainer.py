@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from indexer.engine.engine import Engine
+from indexer.engine.llm_settings import LlmSettings, load_llm_settings
+from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
+from indexer.engine.model_pass import ModelPass
 from indexer.engine.regeneration import Outcome, Regeneration
 from indexer.engine.sharing import PATIENCE_SERVED
 from indexer.engine.types import FrameType
 from indexer.errors import MerkleError, UsageError
+from indexer.generators.llm.budget import Caps
+from indexer.regenerate.plan import sources_of
 
 
 class Maintainer:
-    """Regenerates what batches made stale; between two chunks the keeper does everything else."""
+    """Regenerates what batches made stale; between two chunks the keeper does everything else.
 
-    def __init__(self, engine: Engine) -> None:
+    Models are asked only where the settings say so, and never for more at once than they allow;
+    without that, types that models write get what is known and stay stale otherwise.
+    """
+
+    def __init__(self, engine: Engine, wake: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
-        self._passes: list[Regeneration] = []
+        self._wake = wake
+        self._passes: list[Regeneration | ModelPass] = []
         self._types: dict[str, FrameType] | None = None
+        self._calls: ModelCalls | None = None
         self.due = False
         """Whether something may be stale."""
         self.problem: str | None = None
         """Why declared frames cannot be kept, when the configuration is wrong."""
+        self._held_back: dict[str, str | None] = {}
         self.generated = 0
         self.reused = 0
         self._version = -1
@@ -31,9 +45,14 @@ class Maintainer:
         exchange = self._engine.framing.exchange if self._types is not None else None
         return exchange is not None and exchange.owes
 
+    @property
+    def remark(self) -> str | None:
+        """Why some frames stay as they are: a mistake in the settings, or models not asked."""
+        return self.problem or next(filter(None, list(self._held_back.values())), None)
+
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""
-        self.close()
+        self._drop_passes()
         self.due = True
 
     def notice_notes(self) -> None:
@@ -46,47 +65,119 @@ class Maintainer:
         """Make and store one chunk; `due` tells whether there may be more."""
         try:
             self._engine.refresh_types()
+            if self._types is not self._engine.types:
+                # Declared anew, perhaps by a file that is ignored and so came with no batch.
+                self._drop_passes()
+                self._types = self._engine.types
+            if not self._passes:
+                self._passes = self._new_passes(self._types)
         except UsageError as error:
             self.problem, self.due = error.message, False
             return
         self.problem = None
-        if self._types is not self._engine.types:
-            # Declared anew, perhaps by a file that is ignored and so came with no batch.
-            self.close()
-            self._types = self._engine.types
-        if not self._passes:
-            self._passes = [
-                Regeneration(
-                    self._engine, self._engine.tree, declared, Outcome(), patience=PATIENCE_SERVED
-                )
-                for declared in self._engine.types.values()
-            ]
-        while self._passes:
-            current = self._passes[0]
-            current.outcome = Outcome()
-            try:
-                more = current.run_some(self._engine.tree)
-            except MerkleError:
-                raise
-            except Exception as error:
-                # Frames that cannot be made are no reason to stop watching files.
-                self.problem = f"{type(error).__name__}: {error}"
-                self.close()
-                self.due = False
-                return
-            events = current.outcome.events
-            self.generated += current.outcome.count("generated")
-            self.reused += current.outcome.count("reused")
-            self._engine.publish_frames(events)
-            if more:
-                return
-            current.close()
-            self._passes.pop(0)
+        # Before looking, so that an answer that comes meanwhile counts.
         self.due = False
-        self._version = self._engine.shelf.version
+        for current in list(self._passes):
+            if not self._waits_for_others(current) and self._advance(current):
+                return
+        if not self._passes:
+            self._version = self._engine.shelf.version
+
+    def _advance(self, current: Regeneration | ModelPass) -> bool:
+        """One chunk of a pass; True when this step is over."""
+        current.outcome.events.clear()
+        try:
+            if isinstance(current, ModelPass):
+                done = current.step()
+                if current.is_waiting and current.waits_for_team:
+                    # No call of ours will wake us; the team is looked at again after a moment.
+                    current.wait_for_team(PATIENCE_SERVED)
+                    current.is_waiting = False
+                more = not done and not current.is_waiting
+            else:
+                more = current.run_some(self._engine.tree)
+                done = not more
+        except UsageError as error:
+            # A key that is not there, say; the other types go on.
+            self.problem = error.message
+            current.close()
+            self._passes.remove(current)
+            return False
+        except MerkleError:
+            self.due = True
+            raise
+        except Exception as error:
+            # Frames that cannot be made are no reason to stop watching files.
+            self.problem = f"{type(error).__name__}: {error}"
+            self._drop_passes()
+            return True
+        self.generated += current.outcome.count("generated")
+        self.reused += current.outcome.count("reused")
+        self._engine.publish_frames(list(current.outcome.events))
+        if isinstance(current, ModelPass):
+            self._held_back[current.type.name] = self._why_held_back(current)
+        if done:
+            current.close()
+            self._passes.remove(current)
+            # Whoever reads its frames may have waited for them.
+            more = bool(self._passes)
+        self.due = self.due or more
+        return more
+
+    def _waits_for_others(self, current: Regeneration | ModelPass) -> bool:
+        """Whether a type that it reads is not done yet."""
+        inputs = {name: one.input for name, one in self._engine.types.items()}
+        sources = sources_of(inputs, current.type.name)[:-1]
+        return any(one.type.name in sources for one in self._passes)
+
+    def _new_passes(self, types: dict[str, FrameType]) -> list[Regeneration | ModelPass]:
+        engine, found = self._engine, list[Regeneration | ModelPass]()
+        for declared in types.values():
+            settings = load_llm_settings(engine.root) if declared.writers else None
+            if settings is not None and settings.values["watch"]:
+                calls, most = self._model_calls(settings), settings.values["watch_calls_per_pass"]
+                found.append(ModelPass(engine, declared, Outcome(), calls, most_wanted=most))
+            else:
+                found.append(
+                    Regeneration(engine, engine.tree, declared, Outcome(), patience=PATIENCE_SERVED)
+                )
+        return found
+
+    def _model_calls(self, settings: LlmSettings) -> ModelCalls:
+        """The calls of this watcher: one budget as long as it lives."""
+        if self._calls is None:
+            caps = Caps(settings.values["watch_calls"])
+            self._calls = ModelCalls(self._engine, settings, caps, on_answer=self._answered)
+        return self._calls
+
+    def _answered(self) -> None:
+        """Called by the thread of a call: there is something to take in."""
+        self.due = True
+        self._wake()
+
+    def _why_held_back(self, current: ModelPass) -> str | None:
+        if current.too_many:
+            return (
+                f"{current.type.name} needs {current.too_many} model calls, more than the watcher"
+                " makes unasked; run `merkle regenerate`"
+            )
+        stopped = self._calls.stopped if self._calls is not None else None
+        return f"{current.type.name}: no more model calls ({stopped})" if stopped else None
 
     def close(self) -> None:
-        """End the worker processes."""
+        """End the worker processes, and take in the answers that are nearly there."""
+        self._drop_passes()
+        for run in self._engine.open_runs():
+            run.close()
+        if self._calls is not None:
+            self._calls.stop("stopped")
+            if self._calls.under_way:
+                self._calls.wait_for_all(GRACE)
+                keep_answers(self._engine, self._calls.take())
+            self._calls.close()
+            self._calls = None
+
+    def _drop_passes(self) -> None:
         for one in self._passes:
             one.close()
         self._passes = []

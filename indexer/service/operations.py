@@ -11,6 +11,7 @@ from indexer.errors import UsageError
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+    from indexer.engine.frame_methods import Steps
 
 Check = Callable[[Any], bool]
 
@@ -58,6 +59,8 @@ class Operation:
     optional: Mapping[str, Check]
     writes: bool
     """Whether it has to run on the keeper's thread."""
+    begin: str | None = None
+    """The method that gives its steps, where it may have to wait for something in between."""
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments for the engine, checked; None stands for not given."""
@@ -87,6 +90,16 @@ class Operation:
             arguments["progress"] = progress
         return getattr(engine, self.method)(**arguments)
 
+    def start(self, engine: Engine, values: Mapping[str, Any]) -> Steps:
+        """The steps of an operation that is not done in one go."""
+        assert self.begin is not None
+        steps: Steps = getattr(engine, self.begin)(**self.arguments(values))
+        return steps
+
+
+_LIMITS: Final[dict[str, Check]] = {
+    "max_calls": _is_count, "max_cost": _is_number, "yes": _is_flag,
+}  # fmt: skip
 
 OPERATIONS: Final[dict[str, Operation]] = {
     "put-frame": Operation(
@@ -111,14 +124,22 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "regenerate": Operation(
         "regenerate",
         {"node": _is_text},
-        {"frame_type": _is_text, "recursive": _is_flag, "plan": _is_flag},
+        {
+            "frame_type": _is_text,
+            "recursive": _is_flag,
+            "plan": _is_flag,
+            "models": _is_flag,
+            **_LIMITS,
+        },
         writes=True,
+        begin="begin_regenerate",
     ),
     "synthesize": Operation(
         "synthesize",
         {"node": _is_text, "frame_type": _is_text},
-        {"policy": _is_text, "agent": _is_text},
+        {"policy": _is_text, "agent": _is_text, **_LIMITS},
         writes=True,
+        begin="begin_synthesize",
     ),
     "invalidate": Operation(
         "invalidate", {"node": _is_text}, {"frame_type": _is_text}, writes=True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -16,6 +17,7 @@ from starlette.routing import Route
 
 from indexer import __version__
 from indexer.engine.engine import Engine
+from indexer.engine.frame_methods import Steps
 from indexer.engine.status import recorded_status
 from indexer.errors import MerkleError, UsageError
 from indexer.service.events import Broadcast
@@ -23,6 +25,8 @@ from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper
 from indexer.service.operations import OPERATIONS, Operation
 from indexer.store.database import DatabaseError
+
+T = TypeVar("T")
 
 MAX_BODY: Final = 8 << 20
 """Bytes of a request's body; the longest sensible one is a frame with every byte escaped."""
@@ -109,6 +113,7 @@ class Api:
             "watches": health.watches,
             "batches": health.batches,
             "pending": health.pending,
+            "frames": health.frames,
         }
 
     def status(self, arguments: _Arguments) -> dict[str, Any]:
@@ -197,19 +202,36 @@ class Api:
             operation.arguments(arguments.values)
             proved = self._keeper.catch_up()
 
-            def on_keeper() -> Any:
-                # Where events cannot be relied on, the engine looks at the disk itself.
-                self._engine.served = proved
-                try:
-                    return operation.run(self._engine, arguments.values)
-                finally:
-                    self._engine.served = True
+            def on_keeper(work: Callable[[], T]) -> T:
+                def looking() -> T:
+                    # Where events cannot be relied on, the engine looks at the disk itself.
+                    self._engine.served = proved
+                    try:
+                        return work()
+                    finally:
+                        self._engine.served = True
 
+                return self._keeper.call(looking)
+
+            if operation.begin is not None:
+                started = on_keeper(lambda: operation.start(self._engine, arguments.values))
+                return self._in_steps(started, on_keeper)
             if operation.writes or not proved:
-                return self._keeper.call(on_keeper)
+                return on_keeper(lambda: operation.run(self._engine, arguments.values))
             return operation.run(self._engine, arguments.values)
 
         return run
+
+    def _in_steps(self, work: Steps, on_keeper: Callable[[Callable[[], Any]], Any]) -> Any:
+        """Work that may wait for hours, without the keeper: it only makes the steps."""
+        try:
+            while not on_keeper(work.step):
+                work.wait()
+        finally:
+            # A keeper that stops has closed it already.
+            with contextlib.suppress(StoppingError):
+                on_keeper(work.close)
+        return work.document()
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""

@@ -38,6 +38,7 @@ class FrameBatch:
     heads: dict[HeadKey, Head] = field(default_factory=dict)
     memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
     inputs: dict[bytes, InputList] = field(default_factory=dict)
+    models: dict[MemoKey, ModelResult] = field(default_factory=dict)
     agents: list[Agent] = field(default_factory=list)
     due: list[tuple[MemoKey, int]] = field(default_factory=list)
     """Keys with generations that the team is to be given."""
@@ -46,6 +47,14 @@ class FrameBatch:
 
     def __bool__(self) -> bool:
         return bool(self.frames or self.heads or self.memo or self.agents)
+
+
+class ModelResult(NamedTuple):
+    """A memo entry that a model wrote, with what it took as JSON."""
+
+    generation: int
+    content: BodyHash
+    meta: str
 
 
 class InputList(NamedTuple):
@@ -103,6 +112,27 @@ class FrameStore:
             " content IS NOT NULL DESC) = 1"
         )
         return {MemoKey(key): (generation, content) for key, generation, content in rows}
+
+    def models(self) -> dict[MemoKey, ModelResult]:
+        """The newest result of every key that a model wrote."""
+        rows = self._database.rows(
+            "SELECT key, generation, content, meta FROM model_results"
+            " QUALIFY row_number() OVER (PARTITION BY key ORDER BY generation DESC, rowid) = 1"
+        )
+        return {MemoKey(key): ModelResult(*result) for key, *result in rows}
+
+    def model_contents(self) -> set[BodyHash]:
+        """The hashes of everything that a model wrote."""
+        rows = self._database.rows("SELECT DISTINCT content FROM model_results")
+        return {BodyHash(row[0]) for row in rows}
+
+    def made_at(self, frame_type: str) -> dict[FrameId, int]:
+        """The sequence number at which each frame of a type was stored."""
+        rows = self._database.rows(
+            "SELECT frame_id, min(seq) FROM frame_log WHERE type = ? GROUP BY frame_id",
+            [frame_type],
+        )
+        return {FrameId(frame_id): int(seq) for frame_id, seq in rows}
 
     def body_places(self) -> dict[BodyHash, int]:
         """All stored bodies that still have their content, and the rows they are in."""
@@ -267,6 +297,11 @@ class FrameStore:
                 [(seq, *key, *head) for key, head in batch.heads.items()],
             )
             append_rows(connection, "memo", [(key, *value) for key, value in batch.memo.items()])
+            append_rows(
+                connection,
+                "model_results",
+                [(key, *result) for key, result in batch.models.items()],
+            )
             append_rows(
                 connection,
                 "input_lists",

@@ -92,10 +92,18 @@ _FRAMES: Final = """
     FROM frame_log GROUP BY basis;
 """
 
+_MODELS: Final = """
+    -- Which results a model wrote: never dropped, always exported, with what they took.
+    CREATE TABLE model_results (
+        key BLOB NOT NULL, generation UINTEGER NOT NULL, content BLOB NOT NULL,
+        meta VARCHAR NOT NULL
+    );
+"""
+
 _SHARING: Final = """
     -- A queue: what was computed here for the team and has not been handed over yet.
     CREATE TABLE share_due (key BLOB NOT NULL, generation UINTEGER NOT NULL);
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _SHARING)
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _MODELS, _SHARING)
 """Step N brings a store from version N to N + 1."""

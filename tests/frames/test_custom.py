@@ -180,7 +180,8 @@ def test_custom_code_that_ends_its_process_fails_there_only(
     project.write("src/one/bad.py", "die\n")
     project.engine.scan()
     failed = project.engine.regenerate()["failed"]
-    assert failed == [{"path": "src/one/bad.py", "reason": "the generator ended its process"}]
+    assert [(one["path"], one["type"]) for one in failed] == [("src/one/bad.py", "loud")]
+    assert failed[0]["message"] == "the generator ended its process"
     assert project.freshness("src/one/a.py", "loud") == "fresh"
     project.valid()
 

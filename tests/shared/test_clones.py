@@ -166,14 +166,16 @@ def test_pull_brings_all_for_work_without_the_server(
 def test_small_chunks_and_portions_give_the_same(
     url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = Member(files(30))
+    alone = Member(files(140))
     members.append(alone)
     alone.full_pass()
+    # Also so small that bodies at hand are let go of in the middle.
     monkeypatch.setattr("indexer.engine.regeneration.CHUNK", 5)
-    monkeypatch.setattr(sharing, "PORTION", 2)
+    monkeypatch.setattr("indexer.engine.regeneration._SHORT_CHUNK", 0)
+    monkeypatch.setattr(sharing, "PORTION", 3)
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     for _ in "12":
-        members.append(Member(files(30)))
+        members.append(Member(files(140)))
         members[-1].full_pass()
         assert members[-1].bodies() == alone.bodies()
     assert set(ran(counted).values()) == {2}

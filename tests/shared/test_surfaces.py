@@ -170,7 +170,7 @@ def test_settings_and_their_origin(member: Member, monkeypatch: pytest.MonkeyPat
     assert settings["shared.lease"]["value"] == 300
     assert settings["shared.lease"]["origin"] == "environment"
     shown = merkle(member, "config", "--origin").stdout
-    assert "yes  file (merkle.toml)" in shown
+    assert "true  file (merkle.toml)" in shown
     assert WORD not in shown
 
 

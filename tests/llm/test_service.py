@@ -1,0 +1,188 @@
+"""A service and slow models: everybody else goes on, and nobody pays twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.frames.space import Space, python
+from tests.llm.conftest import FILES, Asking, declaration
+from tests.llm.server import ModelServer, fails, held
+from tests.service.conftest import Service, wait_until
+
+Serving = Callable[..., Service]
+
+
+@pytest.fixture
+def serving(runtime_dir: Path) -> Iterator[Serving]:
+    """Start services for workspaces that are closed here; they end with the test."""
+    started: list[tuple[Space, Service]] = []
+
+    def start(space: Space) -> Service:
+        space.engine.close()
+        service = Service(space.root, runtime_dir, {})
+        started.append((space, service))
+        return service.ready()
+
+    yield start
+    for space, service in started:
+        service.kill()
+        space.open()
+
+
+def fresh(service: Service, kind: str = "summary") -> int:
+    return int(service.status()["types"].get(kind, {"fresh": 0})["fresh"])
+
+
+def in_background(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    return thread, found
+
+
+def test_a_watcher_asks_no_model_unless_it_may(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    space = asking()
+    service = serving(space)
+    (space.root / "src/one/a.py").write_text(python("a", value=3))
+    service.converges()
+    service.goes_idle()
+    assert server.calls == 0
+    document = service.client.post("/v1/regenerate", {"node": ""})
+    assert (document["calls"], server.calls) == (8, 8)
+    assert fresh(service) == 8
+    # What is known is used without asking anybody: another branch and back.
+    (space.root / "src/one/a.py").write_text(python("a", value=4))
+    service.converges()
+    assert fresh(service) == 4
+    (space.root / "src/one/a.py").write_text(python("a", value=3))
+    wait_until(lambda: fresh(service) == 8, "the known answers are used")
+    assert server.calls == 8
+
+
+def test_a_slow_model_holds_up_nobody(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    gate = threading.Event()
+    space = asking()
+    service = serving(space)
+    server.always = held(gate)
+    client = service.client
+    running, found = in_background(lambda: client.post("/v1/regenerate", {"node": ""}))
+    server.wait_for(4)
+    # While four calls hang: status, an edit, another writer, a read.
+    assert service.status()["state"] == "current"
+    (space.root / "src/two/c.py").write_text(python("c", value=9))
+    service.converges()
+    client.post("/v1/agent-add", {"agent_id": "ann", "role": "writer"})
+    note = {"node": "README.md", "content": "seen", "frame_type": "note", "agent": "ann"}
+    assert client.post("/v1/put-frame", note)["freshness"] == "fresh"
+    assert client.post("/v1/get-head", {"node": "src"})["heads"] == []
+    assert running.is_alive()
+    assert server.answered == 0
+    gate.set()
+    running.join(60)
+    assert found[0]["failed"] == []
+    assert fresh(service) == 8
+    # The edit came while c.py may have been asked for: at most that one answer was for nothing.
+    assert server.calls <= 9
+
+
+def test_two_who_ask_for_the_same_pay_once(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    gate = threading.Event()
+    service = serving(asking())
+    server.always = held(gate)
+    client = service.client
+    runs = [in_background(lambda: client.post("/v1/regenerate", {"node": ""})) for _ in range(3)]
+    server.wait_for(4)
+    gate.set()
+    for thread, found in runs:
+        thread.join(60)
+        assert found[0]["failed"] == []
+    assert server.calls == 8
+    assert sum(found[0]["calls"] for _, found in runs) == 8
+    assert fresh(service) == 8
+
+
+def test_a_watcher_that_may_follows_small_edits(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    space = asking(llm="watch = true\nwatch_calls_per_pass = 10\nwatch_calls = 13")
+    service = serving(space)
+    wait_until(lambda: fresh(service) == 8, "the first eight are made")
+    (space.root / "src/one/a.py").write_text(python("a", value=3))
+    wait_until(lambda: server.calls == 12, "the edit is followed up to the root")
+    wait_until(lambda: fresh(service) == 8, "everything is fresh again")
+    # One call is left; the rest of the next edit has to wait for somebody who asks.
+    (space.root / "src/one/a.py").write_text(python("a", value=4))
+    wait_until(lambda: "no more model calls" in str(service.health()["frames"]), "it is told")
+    service.goes_idle()
+    assert server.calls == 13
+    assert service.client.post("/v1/regenerate", {"node": ""})["calls"] == 3
+
+
+def test_a_watcher_never_begins_a_large_run(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    space = asking(llm="watch = true\nwatch_calls_per_pass = 7")
+    service = serving(space)
+    wait_until(lambda: "needs 8 model calls" in str(service.health()["frames"]), "it is told")
+    service.goes_idle()
+    assert server.calls == 0
+
+
+def test_a_watcher_outlives_a_broken_server_and_key(
+    asking: Asking, serving: Serving, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.always = fails(401)
+    space = asking(llm="watch = true")
+    service = serving(space)
+    wait_until(lambda: server.calls >= 1, "it has tried")
+    service.goes_idle()
+    assert server.calls <= 4
+    (space.root / "new.txt").write_text("x\n")
+    service.converges()
+
+
+def test_stopping_waits_for_answers_that_are_nearly_there(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    gate = threading.Event()
+    space = asking()
+    service = serving(space)
+    server.always = held(gate)
+    client = service.client
+
+    def ask() -> None:
+        with pytest.raises(Exception, match="stopp"):
+            client.post("/v1/regenerate", {"node": ""})
+
+    running, _ = in_background(ask)
+    server.wait_for(4)
+    threading.Timer(0.3, gate.set).start()
+    assert service.stop() == 0
+    running.join(60)
+    space.open()
+    server.always = None
+    # All four were taken in before the end.
+    assert space.engine.regenerate()["calls"] == 4
+    assert server.calls == 8
+    space.engine.close()
+
+
+def test_the_model_of_one_workspace_is_asked_with_its_own_settings(
+    asking: Asking, server: ModelServer
+) -> None:
+    space = asking(dict(FILES), options=', variant = "b"')
+    assert space.engine.regenerate()["calls"] == 8
+    space.declare(declaration(server.url))
+    # The variant takes part in the fingerprint of files here, and so in nothing of before.
+    assert space.engine.regenerate()["calls"] > 0
