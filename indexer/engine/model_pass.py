@@ -17,10 +17,10 @@ from indexer.core.frames import Action, FrameId, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.answers import FileSource, Source, TextSource
-from indexer.engine.events import Event
+from indexer.engine.events import Event, Outcome
 from indexer.engine.model_calls import Answered, ModelCalls, Prepare
 from indexer.engine.model_team import ModelTeam
-from indexer.engine.regeneration import CHUNK, Outcome, Regeneration
+from indexer.engine.regeneration import CHUNK, Regeneration
 from indexer.engine.types import FrameType
 from indexer.engine.workers import Task, read_exactly
 from indexer.generators.base import FileInput

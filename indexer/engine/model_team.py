@@ -20,6 +20,19 @@ FROM_TEAM: Final = {"from": "team"}
 """What is known of an answer that another machine paid for."""
 
 
+def take_paid(engine: Engine, keys: list[MemoKey]) -> list[MemoKey]:
+    """Take what the team has of some answers, in one conversation; the keys of those."""
+    exchange = engine.framing.exchange
+    if exchange is None or not keys:
+        return []
+    entries = exchange.look_up({key: engine.shelf.memo(key)[0] for key in keys})
+    # Paid for by somebody: journalled here like an answer of our own.
+    keep_answers(
+        engine, [Answered(one.key, one.generation, one.body, dict(FROM_TEAM)) for one in entries]
+    )
+    return [one.key for one in entries]
+
+
 class ModelTeam:
     """Look-ups, leases and gifts for answers of models, on the writing thread."""
 
@@ -45,16 +58,7 @@ class ModelTeam:
             return []
         due = [key for key in wanted if now - self._looked.get(key, -LOOK_AGAIN) >= LOOK_AGAIN]
         self._looked.update(dict.fromkeys(due, now))
-        return self._take(exchange, due)
-
-    def _take(self, exchange: Exchange, keys: list[MemoKey]) -> list[MemoKey]:
-        entries = exchange.look_up({key: self._engine.shelf.memo(key)[0] for key in keys})
-        # Paid for by somebody: journalled here like an answer of our own.
-        keep_answers(
-            self._engine,
-            [Answered(one.key, one.generation, one.body, dict(FROM_TEAM)) for one in entries],
-        )
-        return [one.key for one in entries]
+        return take_paid(self._engine, due)
 
     def is_ours(self, key: MemoKey) -> bool | None:
         """Whether this machine is to ask the model; None when the answer has come meanwhile."""
@@ -66,7 +70,7 @@ class ModelTeam:
             return False
         if leased:
             self._held.add(key)
-            if self._take(exchange, [key]):
+            if take_paid(self._engine, [key]):
                 self._let_go([key])
                 return None
         return True

@@ -31,9 +31,10 @@ from indexer.engine.answers import (
     about_model,
 )
 from indexer.engine.bodies import Bodies
-from indexer.engine.events import Event
+from indexer.engine.events import Event, Outcome
 from indexer.engine.freshness import Part, fresh_head, parts_of
 from indexer.engine.inputs import children_document
+from indexer.engine.late import LateModule
 from indexer.engine.placing import MadeFrame, place
 from indexer.engine.teamwork import Children, FolderWave, TeamWork
 from indexer.engine.types import FrameType, bystanders
@@ -44,24 +45,17 @@ from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
 
 if TYPE_CHECKING:
+    from indexer.engine import model_team
     from indexer.engine.engine import Engine
+else:
+    # Only in a team with types that models write.
+    model_team = LateModule("indexer.engine.model_team")
 
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
 
 _SHORT_CHUNK: Final = 60
 """Steps up to which each policy reads for itself."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a regeneration did."""
-
-    events: list[Event] = field(default_factory=list)
-
-    def count(self, action: str) -> int:
-        """How many events of a kind there were."""
-        return sum(event.action == action for event in self.events)
 
 
 @dataclass(slots=True)
@@ -170,14 +164,14 @@ class Regeneration:
     def _share_folders(self, wave: list[Step], chunk: list[Step], batch: FrameBatch) -> FolderWave:
         """Results of a wave's folders: from the team, or computed here for the team too."""
         shared, maker = FolderWave(), self.type.folder
-        if self._team is None or maker is None or maker.writer is not None:
+        if self._team is None or maker is None:
             return shared
         waiting: dict[MemoKey, list[Step]] = {}
         for step in wave:
             if step.entry.folder is None or self._team.waits_below(step.path):
                 continue
             children = shared.children[step.path] = self._children(step, batch)
-            if self.patient and not children[2]:
+            if not children[2] and (self.patient or maker.writer is not None):
                 continue
             key = key_of_folder(maker.print, self.type.name, children[1])
             if self._memo(key, batch)[1] is None:
@@ -190,8 +184,16 @@ class Regeneration:
                 bodies = shared.children[step.path][1]
                 shared.computed[key] = self._run_policy(key, step, bodies, chunk, batch)
 
-        self._team.settle(waiting, batch, compute)
+        if maker.writer is not None:
+            self._take_paid(list(waiting))
+        else:
+            self._team.settle(waiting, batch, compute)
         return shared
+
+    def _take_paid(self, keys: list[MemoKey]) -> None:
+        """Answers of models that another member has; asking for more is not decided here."""
+        if self._team is not None and keys:
+            model_team.take_paid(self.engine, keys)
 
     def _memo(self, key: MemoKey, batch: FrameBatch) -> tuple[int, BodyHash | None]:
         return batch.memo.get(key) or self.engine.shelf.memo(key)
@@ -246,6 +248,7 @@ class Regeneration:
         """A body for every file: from the memo, or by the generator."""
         made: dict[str, _Made] = {}
         waiting: dict[MemoKey, list[Step]] = {}
+        asked: list[tuple[MemoKey, Step]] = []
         sources: dict[str, BodyHash] = {}
         for step in steps:
             name = paths.text_to_bytes(paths.split(step.path)[1])
@@ -263,10 +266,18 @@ class Regeneration:
             if known is not None:
                 made[step.path] = self._known_file(key, known)
             elif self.type.file.writer is not None:
-                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
+                asked.append((key, step))
             else:
                 # The same name and content twice in one pass is computed once.
                 waiting.setdefault(key, []).append(step)
+
+        self._take_paid([key for key, _ in asked])
+        for key, step in asked:
+            known = self.engine.shelf.memo(key)[1]
+            if known is not None:
+                made[step.path] = self._known_file(key, known)
+            else:
+                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
 
         def compute(keys: Iterable[MemoKey]) -> None:
             chosen = {key: waiting[key] for key in keys}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from indexer.engine.engine import Engine
+from indexer.engine.events import Outcome
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
 from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
 from indexer.engine.model_pass import ModelPass
-from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.engine.regeneration import Regeneration
 from indexer.engine.sharing import PATIENCE_SERVED
 from indexer.engine.types import FrameType
 from indexer.errors import MerkleError, UsageError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.shared.postgres import Postgres
 from tests.shared.team import COUNTED, Member
@@ -37,7 +37,7 @@ def url(server: str) -> Iterator[str]:
     name = f"merkle_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    given = psycopg.conninfo.conninfo_to_dict(server)
+    given = conninfo_to_dict(server)
     user, word = given.get("user", ""), given.get("password")
     login = f"{user}:{word}" if word else f"{user}"
     yield f"postgresql://{login}@/{name}?host={given['host']}&port={given.get('port', 5432)}"
@@ -77,6 +77,3 @@ def members() -> Iterator[list[Member]]:
     yield made
     for member in made:
         member.close()
-
-
-__all__ = ["make_conninfo"]

@@ -257,7 +257,8 @@ def test_a_service_does_not_wait_for_another_machine(
     url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A chunk with little patience leaves alone what is computed elsewhere, and comes back."""
-    from indexer.engine.regeneration import Outcome, Regeneration
+    from indexer.engine.events import Outcome
+from indexer.engine.regeneration import Regeneration
 
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     slow, served = (Member(files(8)) for _ in "12")
