@@ -8,13 +8,17 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import psycopg
 import pytest
 
 from indexer.engine.engine import Engine
+from indexer.engine.events import Outcome
+from indexer.engine.regeneration import Regeneration
 from indexer.shared.postgres import PostgresStore
 from indexer.shared.schema import MIGRATIONS
 from tests.shared.postgres import Postgres
@@ -233,9 +237,6 @@ def test_eight_clients_make_the_tables_at_once(url: str, counted: Path) -> None:
 
 
 def test_threads_race_for_the_tables_and_for_leases(url: str) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-    from threading import Barrier
-
     gate = Barrier(8)
     keys = [bytes([n]) * 32 for n in range(50)]
 
@@ -257,9 +258,6 @@ def test_a_service_does_not_wait_for_another_machine(
     url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A chunk with little patience leaves alone what is computed elsewhere, and comes back."""
-    from indexer.engine.events import Outcome
-from indexer.engine.regeneration import Regeneration
-
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     slow, served = (Member(files(8)) for _ in "12")
     members += [slow, served]
