@@ -43,8 +43,14 @@ class _Want:
     """A question, and the nodes that need its answer."""
 
     source: Source
-    rank: Rank
+    first: Step
+    """The node that decides when it is asked."""
     steps: dict[str, Step] = field(default_factory=dict)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is about a folder."""
+        return self.first.entry.folder is not None
 
 
 class ModelPass:
@@ -81,9 +87,9 @@ class ModelPass:
         """Per folder, the children whose frames it waits for."""
         self._chunks: deque[list[Step]] = deque()
         self._files = 0
-        self._made_at: dict[FrameId, int] = {}
         self._wanted: dict[MemoKey, _Want] = {}
         self._queue: list[tuple[Rank, MemoKey]] = []
+        self._unranked: list[MemoKey] = []
         self._new: set[MemoKey] = set()
         """Answers of this pass that no frame holds yet."""
         self._failed: set[MemoKey] = set()
@@ -103,8 +109,8 @@ class ModelPass:
             return
         known = self._wanted.get(key)
         if known is None:
-            known = self._wanted[key] = _Want(source, self._rank(step))
-            heapq.heappush(self._queue, (known.rank, key))
+            known = self._wanted[key] = _Want(source, step)
+            self._unranked.append(key)
         known.steps[step.path] = step
 
     def action(self, key: MemoKey) -> Action:
@@ -114,14 +120,26 @@ class ModelPass:
             return Action.GENERATED
         return Action.REUSED
 
-    def _rank(self, step: Step) -> Rank:
-        rules = self.type.rules
-        agent = rules.agent_for(step.entry)
-        head = self._engine.shelf.head(step.path, rules.type, agent)
-        since = self._made_at.get(head.frame_id, 0) if head else 0
-        folder = step.entry.folder
-        size = step.entry.size if folder is None else len(folder.entries)
-        return since, folder is not None, size, step.path
+    def _rank_new(self) -> None:
+        """Put what is newly wanted in its place, all with one question to the store."""
+        rules, shelf = self.type.rules, self._engine.shelf
+        heads: dict[MemoKey, FrameId] = {}
+        for key in self._unranked:
+            if key in self._wanted:
+                step = self._wanted[key].first
+                head = shelf.head(step.path, rules.type, rules.agent_for(step.entry))
+                if head is not None:
+                    heads[key] = head.frame_id
+        since = self._engine.frames.made_at(heads.values())
+        for key in self._unranked:
+            want = self._wanted.get(key)
+            if want is not None:
+                folder, entry = want.first.entry.folder, want.first.entry
+                size = entry.size if folder is None else len(folder.entries)
+                number = since.get(heads[key], 0) if key in heads else 0
+                rank = (number, folder is not None, size, want.first.path)
+                heapq.heappush(self._queue, (rank, key))
+        self._unranked = []
 
     # -- the steps
 
@@ -183,10 +201,11 @@ class ModelPass:
         """Look at everything that is stale in the tree as it is now."""
         engine, rules = self._engine, self.type.rules
         self._tree = self._regeneration.tree = engine.tree
-        self._made_at = engine.frames.made_at(rules.type)
-        self._wanted, self._queue = {}, []
-        head_of = engine.shelf.heads_of(rules.type)
-        stale = stale_steps(self._tree, rules, head_of, self._within, recursive=self._recursive)
+        self._wanted, self._queue, self._unranked = {}, [], []
+        head_of, settled = engine.shelf.heads_of(rules.type), engine.shelf.settled(rules)
+        stale = stale_steps(
+            self._tree, rules, head_of, self._within, recursive=self._recursive, settled=settled
+        )
         self._steps = {step.path: step for step in stale}
         self._open = {}
         for path in self._steps:
@@ -215,11 +234,11 @@ class ModelPass:
             above = self._steps.get(parent)
             if not siblings and above is not None:
                 ready[parent] = above
-        for path, step in list(ready.items()):
-            if rules.is_current(head_of(path, rules.agent_for(step.entry)), step.entry):
-                del ready[path]
-        if ready and not any(path in ready for later in self._chunks for path, _ in later):
-            self._chunks.appendleft(list(ready.values()))
+        if ready:
+            later = {path for chunk in self._chunks for path, _ in chunk}
+            due = [step for step in self._still_stale(ready.values()) if step.path not in later]
+            if due:
+                self._chunks.appendleft(due)
         if self._progress is not None and done:
             self._progress(done)
 
@@ -241,7 +260,7 @@ class ModelPass:
                 self._fail(one, self._wanted.pop(one.key, None))
             elif want is not None:
                 # A cap did not allow it: still wanted, by the next run.
-                heapq.heappush(self._queue, (want.rank, one.key))
+                self._unranked.append(one.key)
         if steps:
             self._chunks.appendleft(list(self._with_folders(steps).values()))
 
@@ -278,6 +297,7 @@ class ModelPass:
             self.too_many = needed if needed > self._most_wanted else 0
             if self.too_many:
                 return
+        self._rank_new()
         again: list[tuple[Rank, MemoKey]] = []
         self._elsewhere = False
         while self._queue and self._calls.has_room:
@@ -314,7 +334,7 @@ class ModelPass:
         return len(self._wanted) + folders
 
     def _writer(self, want: _Want) -> ModelWriter:
-        made = self.type.folder if want.rank[1] else self.type.file
+        made = self.type.folder if want.is_folder else self.type.file
         assert made is not None
         assert made.writer is not None
         return made.writer

@@ -35,7 +35,7 @@ class OutlineGenerator:
     head_lines: int = 20
 
     name: ClassVar[str] = "outline"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def __post_init__(self) -> None:
         for option, (low, high) in _LIMITS.items():

@@ -8,6 +8,7 @@ tests that depend on its bytes alone.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from indexer.generators.treesitter import parser_of
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
 SMALL = 16 * 1024
 LARGE = 64 * 1024
 SAMPLE = 4 * 1024
+PLACES = 3
+MAX_ERRORS = 90
+"""Pieces in a KiB of a sample that fit nowhere; C++ in a C header has 70, other languages 150."""
 MAX_UNCLOSED = 2000
 PIECE = 32
 STRIDE = 128
 MIN_PIECES = 32
 
 _LINE = re.compile(rb"\n(?=[^\s)\]}])")
+_GOES_ON = re.compile(rb"(?:elif|else|except|finally)\b")
 _LETTER = re.compile(rb"[A-Za-z_@#/]")
 
 
@@ -33,7 +38,7 @@ def is_tractable(language: str, source: bytes) -> bool:
         return True
     if _unclosed(source) > MAX_UNCLOSED or not _is_varied(source):
         return False
-    return len(source) <= LARGE or _begins_well(language, source)
+    return len(source) <= LARGE or _reads_well(language, source)
 
 
 def _unclosed(source: bytes) -> int:
@@ -52,37 +57,75 @@ def _is_varied(source: bytes) -> bool:
     return len(pieces) >= MIN_PIECES
 
 
-def _begins_well(language: str, source: bytes) -> bool:
-    """Whether the beginning is text in this language; in doubt it is."""
-    sample = _sample(source)
+def _reads_well(language: str, source: bytes) -> bool:
+    """Whether a few places are text in this language: the beginning, and most of the others."""
+    if not _is_readable(language, source, 0):
+        return False
+    later = [len(source) * part // (PLACES + 1) for part in range(1, PLACES + 1)]
+    wrong = sum(not _is_readable(language, source, place) for place in later)
+    return 2 * wrong <= PLACES
+
+
+def _is_readable(language: str, source: bytes, place: int) -> bool:
+    """Whether a sample from there parses; in doubt it does."""
+    sample = _sample(source, place)
     if sample is None:
         return True
-    return _errors(parser_of(language).parse(sample).root_node) <= len(sample) // 20
+    return _errors(parser_of(language).parse(sample).root_node) <= len(sample) * MAX_ERRORS // 1024
 
 
-def _sample(source: bytes) -> bytes | None:
-    """The beginning, up to where a declaration may end; None where there is no such place."""
-    ends = [found.end() for found in _LINE.finditer(source, 0, SAMPLE)]
+def _sample(source: bytes, place: int) -> bytes | None:
+    """Declarations from a place on, as far as can be told; None where none can be cut out."""
+    start = _start(source, place)
+    if start is None:
+        return None
+    ends = [found.end() for found in _LINE.finditer(source, start, start + SAMPLE)]
+    possible = None
     for end in reversed(ends[-40:]):
-        sample = source[:end]
-        # Not inside a docstring or a comment, where every line may begin anyhow.
-        if (
-            sample.count(b'"""') % 2 == 0
-            and sample.count(b"'''") % 2 == 0
-            and sample.count(b"/*") == sample.count(b"*/")
-            and (_LETTER.match(source, end) or not _unclosed(sample))
-        ):
+        sample = source[start:end]
+        if not _is_outside(sample, len(sample)):
+            continue
+        if _LETTER.match(source, end) or not _unclosed(sample):
             return sample
-    return None
+        # A cut in the middle of something costs a few errors, and far fewer than are allowed.
+        possible = possible or sample
+    if possible is None and not ends and _is_outside(source[start:], SAMPLE):
+        possible = source[start : start + SAMPLE]
+    return possible
+
+
+def _start(source: bytes, place: int) -> int | None:
+    """Where a declaration may begin, at a place or shortly after it."""
+    if place == 0:
+        return 0
+    possible = None
+    for found in islice(_LINE.finditer(source, place, place + SAMPLE), 40):
+        start = found.end()
+        if _GOES_ON.match(source, start) or not _is_outside(source, start):
+            continue
+        if _LETTER.match(source, start):
+            return start
+        possible = possible or start
+    return possible
+
+
+def _is_outside(source: bytes, end: int) -> bool:
+    """Whether a place is not inside a docstring or a comment, where lines begin anyhow."""
+    count = source.count
+    return (
+        count(b'"""', 0, end) % 2 == 0
+        and count(b"'''", 0, end) % 2 == 0
+        and count(b"/*", 0, end) == count(b"*/", 0, end)
+    )
 
 
 def _errors(root: Node) -> int:
-    """How many pieces the parser could not fit into any declaration."""
+    """How many pieces the parser could not fit into anything, at whatever depth."""
     found = 0
     waiting = [root]
     while waiting:
         node = waiting.pop()
         if node.type == "ERROR":
-            found += node.child_count
-        waiting.extend(child for child in node.children if child.type == "ERROR")
+            found += 1 + node.child_count
+        waiting.extend(child for child in node.children if child.has_error)
     return found

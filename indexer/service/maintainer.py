@@ -78,6 +78,9 @@ class Maintainer:
         self.problem = None
         # Before looking, so that an answer that comes meanwhile counts.
         self.due = False
+        if self._calls is not None and not any(isinstance(p, ModelPass) for p in self._passes):
+            # Asked for under settings of before.
+            keep_answers(self._engine, self._calls.take())
         for current in list(self._passes):
             if not self._waits_for_others(current) and self._advance(current):
                 return

@@ -126,11 +126,15 @@ class FrameStore:
         rows = self._database.rows("SELECT DISTINCT content FROM model_results")
         return {BodyHash(row[0]) for row in rows}
 
-    def made_at(self, frame_type: str) -> dict[FrameId, int]:
-        """The sequence number at which each frame of a type was stored."""
+    def made_at(self, wanted: Iterable[FrameId]) -> dict[FrameId, int]:
+        """The sequence numbers at which some frames were first stored."""
+        hashes = list(dict.fromkeys(wanted))
+        if not hashes:
+            return {}
         rows = self._database.rows(
-            "SELECT frame_id, min(seq) FROM frame_log WHERE type = ? GROUP BY frame_id",
-            [frame_type],
+            "SELECT frame_id, min(seq) FROM frame_log"
+            " WHERE frame_id IN (SELECT unnest(?::BLOB[])) GROUP BY frame_id",
+            [hashes],
         )
         return {FrameId(frame_id): int(seq) for frame_id, seq in rows}
 

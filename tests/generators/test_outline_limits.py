@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from indexer.generators import FileInput, make_generator
+from indexer.generators import FileInput, make_generator, tractable
 from indexer.generators.base import GeneratorOptionsError
 from indexer.generators.outline import PARSED, OutlineGenerator
+from indexer.generators.treesitter import parser_of
 
 GOLDEN = Path(__file__).parent / "golden"
 SUFFIXES = re.findall(r"\w+", "py js ts tsx go rs java c h md rst json toml yaml ini txt sh")
@@ -155,6 +157,63 @@ def test_what_would_take_forever_is_not_parsed() -> None:
         ("a.java", b"a<" * 30_000),
     ):
         assert_well_formed(outline(name, content))
+
+
+def records(size: int, indent: int | None) -> bytes:
+    """JSON of about that size, no two lines alike."""
+    chance = random.Random(5)
+    found: list[str] = []
+    while sum(map(len, found)) < size:
+        tags = [f"t{chance.randrange(999)}" for _ in range(4)]
+        one = {"id": chance.randrange(10**9), "tags": tags, "x": {"y": None, "z": True}}
+        found += [json.dumps(one, indent=indent) for _ in range(20)]
+    return ("[\n" + ",\n".join(found) + "\n]").encode()
+
+
+class Counting:
+    """A parser that keeps count of what it is given."""
+
+    def __init__(self, language: str, seen: list[int]) -> None:
+        self._parser, self._seen = parser_of(language), seen
+
+    def parse(self, source: bytes) -> object:
+        self._seen.append(len(source))
+        return self._parser.parse(source)
+
+
+@pytest.mark.parametrize("suffix", ["rs", "go", "java", "c"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_large_file_in_another_language_takes_bounded_work(
+    suffix: str, indent: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = records(512 * 1024, indent)
+    seen: list[int] = []
+    for module in ("tractable", "treesitter"):
+        monkeypatch.setattr(
+            f"indexer.generators.{module}.parser_of", lambda language: Counting(language, seen)
+        )
+    text = outline(f"a.{suffix}", content)
+    assert "[" in text
+    assert "syntax errors" not in text
+    # Only samples were parsed, however large the file is.
+    assert sum(seen) <= (tractable.PLACES + 1) * (tractable.SAMPLE + 1024)
+    assert text == outline(f"a.{suffix}", content)
+
+
+def test_a_large_file_that_turns_into_something_else_takes_bounded_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = b"".join(b"fn f%d(a: u32) -> u32 { a + %d }\n" % (n, n) for n in range(3000))
+    seen: list[int] = []
+    for module in ("tractable", "treesitter"):
+        monkeypatch.setattr(
+            f"indexer.generators.{module}.parser_of", lambda language: Counting(language, seen)
+        )
+    outline("a.rs", begin + records(400 * 1024, None))
+    assert sum(seen) <= (tractable.PLACES + 1) * (tractable.SAMPLE + 1024)
+    seen.clear()
+    assert "fn f0(a: u32) -> u32" in outline("a.rs", begin)
+    assert max(seen) == len(begin)
 
 
 def test_non_utf8_source() -> None:

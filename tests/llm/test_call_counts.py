@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
+from indexer.engine.model_pass import ModelPass
 from indexer.engine.repair import repair
 from tests.frames.space import Space, python
 from tests.llm.conftest import OUTLINED, Asking, declaration, lose_database
@@ -260,3 +263,25 @@ def test_the_same_file_twice_is_asked_for_once(asking: Asking, server: ModelServ
     assert (
         space.frame("p/a.py", "summary")["content"] == space.frame("q/a.py", "summary")["content"]
     )
+
+
+def test_answers_that_come_while_the_plan_is_still_worked_through(
+    asking: Asking, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A step each: answers for the first folders arrive long before the last file is looked at.
+    monkeypatch.setattr("indexer.engine.model_pass.CHUNK", 1)
+    files = {f"a{n}/b/m{n}.py": python(f"f{n}") for n in range(12)}
+    space = asking(files, llm="ask_above_calls = 1000\nconcurrency = 8")
+    real = ModelPass.step
+
+    def step_and_wait(self: ModelPass) -> bool:
+        done = real(self)
+        self._ask()
+        self._calls.wait_for_all(30)
+        return done
+
+    monkeypatch.setattr(ModelPass, "step", step_and_wait)
+    document = space.engine.regenerate()
+    assert (document["failed"], document["waiting"], document["calls"]) == ([], 0, 37)
+    assert set(space.labels("summary").values()) == {"fresh"}
+    space.valid()
