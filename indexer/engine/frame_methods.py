@@ -27,6 +27,10 @@ class Steps(Protocol):
         """Wait until another step has something to do."""
         ...
 
+    def leave(self) -> None:
+        """Ask for nothing more, and wait a little for what is under way, on any thread."""
+        ...
+
     def close(self) -> None:
         """End it, on the writing thread."""
         ...

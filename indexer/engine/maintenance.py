@@ -136,6 +136,9 @@ class PlanRun:
     def wait(self) -> None:
         """There is nothing to wait for."""
 
+    def leave(self) -> None:
+        """There is nothing under way."""
+
     def close(self) -> None:
         """There is nothing to let go of."""
 

@@ -80,6 +80,7 @@ class Run:
         self._pass: ModelPass | None = None
         self._stopped: str | None = None
         self._waiting = 0
+        self._has_left = False
         if any(one.writers for one in chosen) and limits.models:
             settings = load_llm_settings(engine.root)
             self._calls = self._opened(settings, chosen)
@@ -159,13 +160,18 @@ class Run:
             self._pass.close()
         if self._calls is None:
             return
-        self._calls.stop("stopped")
-        if self._calls.under_way:
-            self._calls.wait_for_all(GRACE)
-            keep_answers(self._engine, self._calls.take())
+        self.leave()
+        keep_answers(self._engine, self._calls.take())
         self._calls.close()
 
     # -- on any thread
+
+    def leave(self) -> None:
+        """Ask for nothing more, and wait a little, once, for what is under way."""
+        if self._calls is not None and not self._has_left:
+            self._has_left = True
+            self._calls.stop("stopped")
+            self._calls.wait_for_all(GRACE)
 
     def wait(self) -> None:
         """Do what needs no store (count tokens), or wait for an answer."""

@@ -43,11 +43,11 @@ class Client:
         target = f"{path}?{urlencode(query)}" if query else path
         return self._ask("GET", target, b"")
 
-    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A POST request's document."""
-        return self._ask("POST", path, json.dumps(body).encode())
+    def post(self, path: str, body: dict[str, Any], *, patient: bool = False) -> dict[str, Any]:
+        """A POST request's document; `patient` waits as long as the service lives."""
+        return self._ask("POST", path, json.dumps(body).encode(), patient)
 
-    def _ask(self, method: str, target: str, body: bytes) -> dict[str, Any]:
+    def _ask(self, method: str, target: str, body: bytes, patient: bool = False) -> dict[str, Any]:
         head = (
             f"{method} {target} HTTP/1.1\r\nHost: merkle\r\nConnection: close\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -57,6 +57,9 @@ class Client:
                 connection.settimeout(TIMEOUT)
                 connection.connect(self.address)
                 connection.sendall(head.encode("ascii") + body)
+                if patient:
+                    # Models may take hours; a service that ends closes the connection.
+                    connection.settimeout(None)
                 status, answer = _read_answer(connection)
         except (OSError, ValueError) as error:
             raise ServiceError(

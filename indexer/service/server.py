@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -27,6 +29,9 @@ from indexer.service.operations import OPERATIONS, Operation
 from indexer.store.database import DatabaseError
 
 T = TypeVar("T")
+
+_LOOK_AGAIN: Final = 0.5
+"""Seconds between two looks whether a client of a long run is still there."""
 
 MAX_BODY: Final = 8 << 20
 """Bytes of a request's body; the longest sensible one is a frame with every byte escaped."""
@@ -64,7 +69,12 @@ class Api:
             Route("/v1/events", self.events, methods=["GET"]),
         ]
         routes += [
-            self._route("POST", f"/v1/{name}", self._frame_operation(operation))
+            self._route(
+                "POST",
+                f"/v1/{name}",
+                self._frame_operation(operation),
+                in_steps=operation.begin is not None,
+            )
             for name, operation in OPERATIONS.items()
         ]
         return Starlette(
@@ -84,6 +94,7 @@ class Api:
         operation: Callable[[_Arguments], Any],
         *,
         inline: bool = False,
+        in_steps: bool = False,
     ) -> Route:
         async def endpoint(request: Request) -> Response:
             self._busy += 1
@@ -91,6 +102,8 @@ class Api:
                 arguments = await _Arguments.of(request)
                 if inline:
                     return _answer(200, operation(arguments))
+                if in_steps:
+                    return _answer(200, await _unless_gone(request, operation, arguments))
                 return _answer(200, await run_in_threadpool(operation, arguments))
             except MerkleError as error:
                 return _answer(_status_of(error), error_document(error))
@@ -215,18 +228,21 @@ class Api:
 
             if operation.begin is not None:
                 started = on_keeper(lambda: operation.start(self._engine, arguments.values))
-                return self._in_steps(started, on_keeper)
+                return self._in_steps(started, on_keeper, arguments.gone)
             if operation.writes or not proved:
                 return on_keeper(lambda: operation.run(self._engine, arguments.values))
             return operation.run(self._engine, arguments.values)
 
         return run
 
-    def _in_steps(self, work: Steps, on_keeper: Callable[[Callable[[], Any]], Any]) -> Any:
+    def _in_steps(
+        self, work: Steps, on_keeper: Callable[[Callable[[], Any]], Any], gone: threading.Event
+    ) -> Any:
         """Work that may wait for hours, without the keeper: it only makes the steps."""
         try:
-            while not on_keeper(work.step):
+            while not gone.is_set() and not on_keeper(work.step):
                 work.wait()
+            work.leave()
         finally:
             # A keeper that stops has closed it already.
             with contextlib.suppress(StoppingError):
@@ -243,6 +259,8 @@ class _Arguments:
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
+        self.gone = threading.Event()
+        """Set when nobody waits for the answer any more."""
 
     @classmethod
     async def of(cls, request: Request) -> _Arguments:
@@ -287,6 +305,18 @@ class _Arguments:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
             raise UsageError(f"{name} must be a positive number of seconds")
         return float(value)
+
+
+async def _unless_gone(
+    request: Request, operation: Callable[[_Arguments], Any], arguments: _Arguments
+) -> Any:
+    """Run an operation, and tell it when its client has left: nobody pays for nobody."""
+    work = asyncio.ensure_future(run_in_threadpool(operation, arguments))
+    while not (await asyncio.wait({work}, timeout=_LOOK_AGAIN))[0]:
+        if await request.is_disconnected():
+            arguments.gone.set()
+            break
+    return await work
 
 
 async def _body(request: Request) -> bytes:

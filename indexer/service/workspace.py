@@ -189,7 +189,7 @@ class Workspace(FrameCommands, SharedCommands):
         given = {key: value for key, value in arguments.items() if value is not None}
         return self._run(
             lambda engine: operation.run(engine, given, progress),
-            lambda client: client.post(f"/v1/{name}", given),
+            lambda client: client.post(f"/v1/{name}", given, patient=operation.begin is not None),
         )
 
     # -- by whichever way is open

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from indexer import Workspace
 from tests.frames.space import Space, python
 from tests.llm.conftest import FILES, Asking, declaration
-from tests.llm.server import ModelServer, fails, held
+from tests.llm.server import Handler, ModelServer, answer, fails, held
 from tests.service.conftest import Service, wait_until
 
 Serving = Callable[..., Service]
@@ -176,6 +179,53 @@ def test_stopping_waits_for_answers_that_are_nearly_there(
     assert space.engine.regenerate()["calls"] == 4
     assert server.calls == 8
     space.engine.close()
+
+
+def test_a_client_waits_longer_than_for_anything_else(
+    asking: Asking, serving: Serving, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.service.client.TIMEOUT", 2.0)
+    space = asking()
+    serving(space)
+    gate = threading.Event()
+    server.always = held(gate)
+    threading.Timer(3.0, gate.set).start()
+    with Workspace.open(space.root) as workspace:
+        assert workspace.is_remote
+        assert workspace.regenerate()["calls"] == 8
+
+
+def test_nothing_more_is_asked_for_a_client_that_left(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    files = {f"m{number}.py": python(f"f{number}") for number in range(120)}
+    space = asking(files, llm="ask_above_calls = 1000")
+    service = serving(space)
+
+    def slowly(handler: Handler, body: dict[str, Any]) -> None:
+        threading.Event().wait(0.5)
+        answer(handler, body)
+
+    server.always = slowly
+    body = b'{"node": ""}'
+    head = f"POST /v1/regenerate HTTP/1.1\r\nHost: m\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(service.client.address)
+        connection.sendall(head.encode() + body)
+        server.wait_for(4)
+
+    def is_quiet() -> bool:
+        before = server.calls
+        time.sleep(1.5)
+        return before == server.calls == server.answered
+
+    # All of them would take a quarter of a minute; it is noticed long before.
+    wait_until(is_quiet, "nothing is asked any more")
+    asked = server.calls
+    assert asked < 120
+    server.always = None
+    # What was answered is kept.
+    assert service.client.post("/v1/regenerate", {"node": ""})["calls"] == 121 - asked
 
 
 def test_the_model_of_one_workspace_is_asked_with_its_own_settings(
