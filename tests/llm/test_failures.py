@@ -177,7 +177,7 @@ def test_an_input_is_cut_to_the_window_and_that_is_told(
 
 
 def test_a_large_folder_is_cut_fairly(asking: Asking, server: ModelServer) -> None:
-    files = {f"m{number:03}.txt": f"text {number}\n" for number in range(300)}
+    files = {f"m{number:03}.txt": f"text {number}\n" for number in range(120)}
     space = asking(files, llm="window = 1500\nask_above_calls = 1000")
     server.always = says("word " * 40)
     assert space.engine.regenerate()["failed"] == []

@@ -181,6 +181,7 @@ def test_stopping_waits_for_answers_that_are_nearly_there(
     space.engine.close()
 
 
+@pytest.mark.soak
 def test_a_client_waits_longer_than_for_anything_else(
     asking: Asking, serving: Serving, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_client_waits_longer_than_for_anything_else(
         assert workspace.regenerate()["calls"] == 8
 
 
+@pytest.mark.soak
 def test_nothing_more_is_asked_for_a_client_that_left(
     asking: Asking, serving: Serving, server: ModelServer
 ) -> None:
