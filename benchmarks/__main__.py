@@ -10,13 +10,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import frame_rows, shared_rows, tree_rows
+from benchmarks import context_rows, frame_rows, session_rows, shared_rows, tree_rows
 from benchmarks.measure import REPOSITORY, Row, table
 from benchmarks.trees import make_tree
 
 
 def measure(work: Path, files: int, rounds: int, only: str | None) -> Iterator[Row]:
-    """Every row; the large tree is made once."""
+    """Every row; the large tree is made once, where something is measured on it."""
+    wanted = None if only is None else only.split(",")
+    if wanted is None or "sessions" in wanted:
+        yield from session_rows.session_rows(work, rounds)
+    if wanted == ["sessions"]:
+        return
     big = work / f"t{files}"
     spec = make_tree(big, files)
     groups: dict[str, Callable[[], Iterator[Row]]] = {
@@ -26,12 +31,13 @@ def measure(work: Path, files: int, rounds: int, only: str | None) -> Iterator[R
         "edit": lambda: tree_rows.edit_rows(big, spec, work, 60),
         "frames": lambda: frame_rows.first_pass_rows(work, max(3, rounds // 2)),
         "regenerate": lambda: frame_rows.edit_rows(big, spec, work, 40),
+        "compose": lambda: context_rows.rows(big, spec, work, rounds, files),
         "shared": lambda: shared_rows.cold_start_rows(
             work, max(3, rounds // 2), min(files, shared_rows.FRAMES)
         ),
     }
     for name, group in groups.items():
-        if only is None or name in only.split(","):
+        if wanted is None or name in wanted:
             yield from group()
 
 
@@ -40,9 +46,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--files", type=int, default=100_000, help="size of the large tree")
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
-    parser.add_argument(
-        "--only", help="groups to run: start,scan,service,edit,frames,regenerate,shared"
-    )
+    known = "sessions,start,scan,service,edit,frames,regenerate,compose,shared"
+    parser.add_argument("--only", help=f"groups to run: {known}")
     parser.add_argument("--work", type=Path, help="where to make the trees (default: temporary)")
     parser.add_argument(
         "--out", type=Path, default=REPOSITORY / "benchmarks" / "results" / "latest.json"

@@ -55,6 +55,7 @@ LATE = {
     "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly
     "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal
     "cli.watch": {"indexer.service.run", "indexer.watch.debounce"},  # only the service itself
+    "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     # most workspaces have no such file; only `config` shows an address
     "engine.config": {"tomllib", "indexer.shared.masking"},

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from indexer.cli.columns import counted, path, short
+from indexer.cli.context_text import differences
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
@@ -28,14 +29,16 @@ from indexer.errors import ExitCode
     help="How to print the differences.",
 )
 def command(options: Globals, old: str, new: str, form: str) -> int:
-    """Show what differs between two recorded roots.
+    """Show what differs between two recorded roots, or between two recorded manifests.
 
     A and B are the first digits of a root's id, or @-N: the root N batches ago, @-0 being the
-    newest. `merkle log` lists them.
+    newest. `merkle log` lists them. They can also be the first digits of two manifests' ids;
+    manifest: before the digits settles doubt.
 
     \b
-    Example:
+    Examples:
       merkle diff @-1 @-0
+      merkle diff manifest:3f9a01c2 manifest:77b0e4d1
     """
     with open_workspace(options) as workspace:
         document = workspace.diff(old, new)
@@ -67,6 +70,8 @@ def _text(document: DiffDocument) -> str:
     lines = []
     for word, fg, listed in _entries(document):
         lines += [f"{click.style(f'{word:8}', fg=fg)}  {each}" for each in listed]
+    if document["frames"]:
+        lines = list(differences(document["frames"]))
     for each in document["renamed"]:
         lines.append(
             f"{click.style('renamed ', fg='cyan')}  {path(each['old'])} → {path(each['new'])}"

@@ -25,8 +25,8 @@ def pack_file(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def command(options: Globals, file: str, nodes: tuple[str, ...]) -> int:
     """Write frames, agents and computed results to a file, for another clone to take in.
 
-    That is what agents wrote, and what generators made, so that nobody has to make it again.
-    With NODE only what is about those nodes and below.
+    That is what agents wrote, what generators made, so that nobody has to make it again, and
+    every session. With NODE only what is about those nodes and below, and no session.
 
     \b
     Examples:

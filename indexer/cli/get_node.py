@@ -20,11 +20,10 @@ from indexer.errors import ExitCode
 @click.argument("node", metavar="NODE", callback=node_name)
 @click.option(
     "--view",
-    type=click.Choice(["recency", "type", "agent"]),
-    default="recency",
-    show_default=True,
-    help="Which frames come first.",
+    type=click.Choice(["recency", "type", "agent", "relevance"]),
+    help="Which frames come first: recency, or relevance with a query, if not given.",
 )
+@click.option("--query", metavar="Q", callback=plain_text, help="What is looked for, in words.")
 @click.option(
     "--max-frames",
     metavar="N",
@@ -43,7 +42,8 @@ from indexer.errors import ExitCode
 def command(
     options: Globals,
     node: str,
-    view: str,
+    view: str | None,
+    query: str | None,
     max_frames: int,
     frame_type: str | None,
     agent: str | None,
@@ -57,6 +57,7 @@ def command(
     \b
     Examples:
       merkle get-node src/main.py
+      merkle get-node src --view relevance --query "who closes the socket"
       git diff --name-only | merkle get-node - --type outline --require-fresh
     """
 
@@ -69,7 +70,12 @@ def command(
             options,
             node,
             lambda name: workspace.get_node(
-                name, view=view, max_frames=max_frames, frame_type=frame_type, agent=agent
+                name,
+                view=view or ("recency" if query is None else "relevance"),
+                max_frames=max_frames,
+                frame_type=frame_type,
+                agent=agent,
+                query=query,
             ),
             lambda name, document: "\n".join(_lines(document)),
             verdict,

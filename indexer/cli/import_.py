@@ -9,6 +9,7 @@ from indexer.cli.export import pack_file
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
+from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
@@ -18,7 +19,8 @@ from indexer.errors import ExitCode
 def command(options: Globals, file: str) -> int:
     """Take in a file that export wrote, checking all of it first.
 
-    What is known already is left as it is, so importing twice is harmless.
+    What is known already is left as it is, so importing twice is harmless. A session that the
+    file has further on than it is here is brought as far.
 
     \b
     Example:
@@ -32,4 +34,9 @@ def command(options: Globals, file: str) -> int:
 
 def _text(document: JsonObject) -> str:
     records = counted(document["records"], "record")
-    return f"{records} in {path(document['file'])}, {document['added']:,} of them new"
+    lines = [f"{records} in {path(document['file'])}, {document['added']:,} of them new"]
+    lines += [
+        f"session {on_screen(name)} went another way here and was left as it is"
+        for name in document["diverged"]
+    ]
+    return "\n".join(lines)

@@ -12,6 +12,7 @@ import click
 
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
+from indexer.cli.session_reference import SESSION_KEYS, SESSION_NOTES
 from indexer.engine.config import RESERVED, SETTINGS
 from indexer.engine.documents import (
     DiffDocument,
@@ -24,6 +25,10 @@ from indexer.engine.documents import (
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")
+CONTEXT_KEYS: Final = (
+    "manifest_id", "candidates_sha256", "root", "budget", "tokens", "items", "omitted", "messages",
+    "candidates", "tokenizer", "request", "hashes", "recorded", "freshness_as_of",
+)  # fmt: skip
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created"),
     "scan": tuple(ScanDocument.__annotations__),
@@ -34,6 +39,9 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "node_id", "path", "kind", "content_id", "size", "superseded", "children", "frames",
         "frame_count",
     ),
+    "compose": CONTEXT_KEYS,
+    "replay": CONTEXT_KEYS,
+    "compile": ("hashes", "schema_version", "stages"),
     "put-frame": ("frame_id", "created", "path", "freshness", "because"),
     "list-frames": ("path", "frames"),
     "get-head": ("path", "heads"),
@@ -45,11 +53,12 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "invalidate": ("invalidated",),
     "agent add": ("agents",),
     "agent list": ("agents",),
+    **SESSION_KEYS,
     "log": tuple(LogDocument.__annotations__),
     "diff": tuple(DiffDocument.__annotations__),
     "sql": tuple(SqlDocument.__annotations__),
     "export": ("file", "records"),
-    "import": ("file", "records", "added"),
+    "import": ("file", "records", "added", "diverged"),
     "shared status": (
         "configured", "url", "namespace", "read_only", "team_key", "detects", "reachable",
         "problem", "entries", "bodies", "bytes", "leases", "pending", "refused",
@@ -64,6 +73,11 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "completion": ("shell", "script"),
 }  # fmt: skip
 _BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
+_CONTEXT: Final = (
+    " Each of `items`, first things first: `frame_id`, `path`, `type`, `agent`, `content_sha256`,"
+    " `freshness`, `because`, `tokens`, `message` (its place in `messages`). `omitted`: `counts`"
+    " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
+)
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
     "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end.",
@@ -73,6 +87,12 @@ _JSON_NOTES: Final = {
     " `seq`, `created_at`, `node_id`, `content_sha256`, `has_body`, `meta`." + _BATCH,
     "get-head": " Each of `heads`: `path`, `type`, `agent`, `frame_id`, `basis`, `freshness`,"
     " `because`." + _BATCH,
+    "compose": _CONTEXT,
+    "replay": _CONTEXT + " `freshness_as_of` is `recorded`: the labels are those of then.",
+    "compile": " `stages`: `RAW`, `SPEC`, `HEADER`, `FROZEN`. `hashes`: `z1`, `z2`, `z3`, SHA-256"
+    " of the first three.",
+    "diff": " For manifests each of `frames`: `path`, `type`, `agent`, `change`, `old`, `new`,"
+    " `old_freshness`, `new_freshness`, `old_tokens`, `new_tokens`.",
     "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`. `model` is null, or what"
     " is known of the model's part: `model`, `prompt`, `tokens_in`, `tokens_out`, and `cut` or"
     " `output_cut` where something did not fit.",
@@ -86,6 +106,7 @@ _JSON_NOTES: Final = {
     " `problem`." + _BATCH,
     "synthesize": " `failed`, `stopped` and what follows as for `regenerate`.",
     "invalidate": _BATCH,
+    **SESSION_NOTES,
     "doctor": " With `--quarantine` also `quarantined`.",
 }
 _EXIT_CODES: Final = (
@@ -155,7 +176,8 @@ def _command(name: str, command: click.Command, context: click.Context) -> str:
         parts.append(_table(("option", "meaning"), map(_option, own)) + "\n")
     if name in JSON_KEYS:
         keys = ", ".join(f"`{key}`" for key in JSON_KEYS[name])
-        parts.append(f"JSON: {keys}.{_JSON_NOTES.get(name, '')}\n")
+        told = f" {keys}." if keys else ""
+        parts.append(f"JSON:{told}{_JSON_NOTES.get(name, '')}\n")
     return "\n".join(parts)
 
 

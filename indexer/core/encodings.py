@@ -160,7 +160,6 @@ def load_encoding(name: str, *, whole: bool = False) -> tiktoken.Encoding:
 
 def count_tokens(name: str, text: str) -> int:
     """Exactly the number of tokens of a text, with special tokens read as ordinary text."""
-    text = _without_surrogates(text)
     if len(text) < RUN_LIMIT:
         return _encode(load_encoding(name), text)
     return _count_around_runs(name, text)
@@ -191,17 +190,9 @@ def _count_around_runs(name: str, text: str) -> int:
     return total + _encode(encoding, text[start:])
 
 
-def _without_surrogates(text: str) -> str:
-    """The text as UTF-8 can carry it: pairs joined, a lone surrogate as U+FFFD, like tiktoken."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 def _encode(encoding: tiktoken.Encoding, text: str) -> int:
     try:
+        # Lone surrogates become U+FFFD in there, and pairs are joined.
         return len(encoding.encode_ordinary(text))
     except BaseException as error:
         # A panic in the extension is a BaseException of a class that cannot be imported.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,8 @@ from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
+from indexer.engine.collector import no_cycle_collection
+from indexer.engine.context_methods import ContextMethods
 from indexer.engine.documents import (
     DiffDocument,
     JsonObject,
@@ -29,6 +30,7 @@ from indexer.engine.frame_methods import FrameMethods
 from indexer.engine.late import LateModule
 from indexer.engine.root import check_root
 from indexer.engine.scanning import Looked, all_of, look, look_again, scan_document
+from indexer.engine.session_methods import SessionMethods
 from indexer.engine.shared_methods import SharedMethods
 from indexer.errors import MerkleError
 from indexer.scan.reconcile import Reconciled
@@ -57,7 +59,7 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
-class Engine(FrameMethods, SharedMethods):
+class Engine(FrameMethods, ContextMethods, SessionMethods, SharedMethods):
     """One workspace, owned by this process while it is open."""
 
     def __init__(
@@ -186,7 +188,7 @@ class Engine(FrameMethods, SharedMethods):
     ) -> ScanDocument:
         """Bring the recorded tree up to date with the disk."""
         started = self.clock.monotonic()
-        with _no_cycle_collection():
+        with no_cycle_collection():
             looked = look(
                 self,
                 force=force,
@@ -222,7 +224,7 @@ class Engine(FrameMethods, SharedMethods):
 
     def status(self) -> StatusDocument:
         """Compare the disk with the recorded tree, changing nothing."""
-        with _no_cycle_collection():
+        with no_cycle_collection():
             return operations.status_document(self)
 
     def validate(
@@ -233,7 +235,7 @@ class Engine(FrameMethods, SharedMethods):
         expect_root: str | None = None,
     ) -> ValidateDocument:
         """Check every invariant of what is stored, and with `content` the disk against it."""
-        with _no_cycle_collection():
+        with no_cycle_collection():
             return operations.validate_document(
                 self, content=content, subset=subset, expect_root=expect_root
             )
@@ -243,8 +245,8 @@ class Engine(FrameMethods, SharedMethods):
         return operations.log_document(self.trees.roots(limit))
 
     def diff(self, old: str, new: str) -> DiffDocument:
-        """What differs between two recorded roots."""
-        return operations.diff_document(self.trees, old, new)
+        """What differs between two recorded roots, or between two manifests."""
+        return operations.diff_document(self, old, new)
 
     def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
         """One read-only SELECT on the documented views."""
@@ -346,6 +348,10 @@ class Engine(FrameMethods, SharedMethods):
         """Make records durable, then store what they say."""
         operations.journal_and_apply(self, records)
 
+    def catch_up_with_journal(self) -> None:
+        """Bring the database up to the journal, before something is planned on what it says."""
+        operations.catch_up_with_journal(self)
+
     def publish_frames(self, events: list[Event]) -> None:
         """Tell subscribers which frames moved."""
         if events:
@@ -435,16 +441,3 @@ def _merged(
     }
     kept.update(found)
     return tuple(sorted(kept.items()))
-
-
-@contextlib.contextmanager
-def _no_cycle_collection() -> Iterator[None]:
-    """Hold the cycle collector: a scan makes many objects and no cycles, and it would walk them."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

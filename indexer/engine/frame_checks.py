@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
@@ -12,12 +12,17 @@ from indexer.core.frames import (
     Head,
     frame_id,
 )
+from indexer.core.terms import MAX_COUNT, count_terms
 from indexer.core.tree import Tree
 from indexer.engine.freshness import expected_basis, note_basis, stale_child
+from indexer.engine.manifests import check_manifests
 from indexer.engine.types import FrameType
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+
+POSTINGS_CHECKED: Final = 2000
+"""Bodies whose postings are made again and compared; of more than these, an even sample."""
 
 Report = Callable[[str, str, str], None]
 """Takes code, path and message of a finding."""
@@ -33,6 +38,8 @@ def check_frames(engine: Engine, tree: Tree, error: Report) -> int:
     _check_bodies(engine, frames.values(), error)
     _check_heads(engine, tree, frames, error)
     _check_memo(engine, error)
+    check_manifests(engine, error)
+    _check_postings(engine, error)
     for problem in engine.journal.check():
         error("journal", "", str(problem))
     return len(frames)
@@ -102,6 +109,21 @@ def _check_generated(
     expected = expected_basis(engine, tree, declared, path, entry)
     if expected is not None and expected != head.basis:
         error("basis", path, f"the {declared.name} frame counts as fresh, its basis moved")
+
+
+def _check_postings(engine: Engine, error: Report) -> None:
+    """Postings of live bodies against their text: of all of them, or of an even sample."""
+    live = sorted(
+        {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+    )
+    step = -(-len(live) // POSTINGS_CHECKED) or 1
+    bodies = engine.frames.live_bodies(live[::step])
+    found = engine.framing.postings.of_bodies([number for number, _, _ in bodies])
+    for number, length, text in bodies:
+        counts = count_terms(text)
+        expected = {term: min(count, MAX_COUNT) for term, count in counts.items()}
+        if found[number] != expected or length != sum(counts.values()):
+            error("postings", "", f"the postings of body {number} are not those of its text")
 
 
 def _check_memo(engine: Engine, error: Report) -> None:

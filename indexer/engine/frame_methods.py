@@ -73,11 +73,13 @@ class FrameMethods:
         max_frames: int = 20,
         frame_type: str | None = None,
         agent: str | None = None,
+        query: str | None = None,
     ) -> JsonObject:
         """A node with the frames a view selects."""
         return operations.get_node(
-            self._engine, node, view=view, max_frames=max_frames, frame_type=frame_type, agent=agent
-        )
+            self._engine, node, view=view, max_frames=max_frames, frame_type=frame_type,
+            agent=agent, query=query,
+        )  # fmt: skip
 
     def list_frames(
         self, node: str, *, frame_type: str | None = None, content: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from indexer.core.frames import FrameId, HeadKey, MemoKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.config import load_settings
+from indexer.engine.corpus import Corpus
 from indexer.engine.journaling import open_journal
 from indexer.engine.late import LateModule
 from indexer.engine.prompt_files import own_prompts, prompt_contents
@@ -17,13 +19,16 @@ from indexer.engine.shelf import Shelf
 from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
 from indexer.store.frames import FrameStore
 from indexer.store.journal import Journal
+from indexer.store.postings import PostingStore
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
-    from indexer.engine import sharing
+    from indexer.engine import session_desk, sharing
     from indexer.engine.engine import Engine
     from indexer.engine.runs import Run
+    from indexer.engine.session_desk import Desk
 else:
+    session_desk = LateModule("indexer.engine.session_desk")
     sharing = LateModule("indexer.engine.sharing")
 
 
@@ -34,8 +39,12 @@ class Framing:
         self._engine = engine
         self.store = FrameStore(engine.database)
         self.shelf = Shelf(self.store)
+        self.postings = PostingStore(engine.database)
+        self.corpus = Corpus(self.shelf, self.postings)
         self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
         self.redone = 0
+        self.applied: int | None = None
+        """The last journal record that the database has, where this process has seen it stored."""
         self._journal: Journal | None = None
         self._types: tuple[tuple[bytes | None, ...], dict[str, FrameType]] | None = None
         self._prompts: tuple[str, ...] = ()
@@ -48,9 +57,12 @@ class Framing:
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
         self._states: tuple[object, States] | None = None
+        self._desk: Desk | None = None
+        self._desk_lock = threading.Lock()
 
     def open(self) -> None:
         """Open the journal and bring the database up to it, through the engine's own stores."""
+        self.postings.fill_in()
         self._journal, self.redone = open_journal(self._engine)
 
     def close(self) -> None:
@@ -99,11 +111,24 @@ class Framing:
         _ = self.types
         return self._exchange
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a text; the tables are loaded on first use."""
+    @property
+    def counter(self) -> TiktokenCounter:
+        """The counter of the workspace's tokenizer; its tables are loaded on first use."""
         if self._counter is None:
             self._counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
-        return self._counter.count_text(text)
+        return self._counter
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return self.counter.count_text(text)
+
+    @property
+    def desk(self) -> Desk:
+        """The sessions, which most commands have nothing to do with."""
+        with self._desk_lock:
+            if self._desk is None:
+                self._desk = session_desk.Desk(self._engine)
+            return self._desk
 
     def note_inputs(self, frame_id: FrameId) -> dict[str, Any] | None:
         """What a note is bound to; frames never change, so neither does this."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from indexer.core.changes import summarize
 from indexer.core.clock import iso_utc
 from indexer.core.ids import is_id_prefix
 from indexer.engine.documents import DiffDocument, LogDocument
+from indexer.engine.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
 from indexer.errors import UsageError
 from indexer.store.trees import Root, TreeStore
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
 
 _BATCHES_AGO: Final = re.compile(r"@-(\d{1,9})")
 
@@ -70,8 +74,32 @@ def find_root(trees: TreeStore, text: str) -> Root:
     return hits[0]
 
 
-def diff_document(trees: TreeStore, old: str, new: str) -> DiffDocument:
-    """What differs between two recorded roots."""
+def _is_manifest(engine: Engine, text: str) -> bool:
+    """Whether a manifest is meant; digits that begin a root's id too are refused."""
+    if text.startswith(PREFIX):
+        find_manifest(engine, text)
+        return True
+    if not has_manifest(engine, text):
+        return False
+    if engine.trees.roots_by_prefix(text):
+        raise UnknownRootError(
+            f"{text} begins a root's id and a manifest's",
+            hint=f"write {PREFIX}{text}, or more digits",
+        )
+    return True
+
+
+def diff_document(engine: Engine, old: str, new: str) -> DiffDocument:
+    """What differs between two recorded roots, or between two recorded manifests."""
+    kinds = [_is_manifest(engine, text) for text in (old, new)]
+    if all(kinds):
+        return compare_manifests(engine, old, new)
+    if any(kinds):
+        raise UnknownRootError(
+            f"one of {old} and {new} is a manifest, the other is not",
+            hint="compare two manifests or two roots",
+        )
+    trees = engine.trees
     before, after = find_root(trees, old), find_root(trees, new)
     summary = summarize(trees.changes_between(before.seq, after.seq))
     return {

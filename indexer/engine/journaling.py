@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import BodyHash, MemoKey
 from indexer.engine.documents import JsonObject
+from indexer.engine.manifests import apply_manifest
 from indexer.engine.notes import apply_frame
 from indexer.errors import CorruptError
 from indexer.store.frames import Agent, FrameBatch, ModelResult
@@ -61,24 +62,42 @@ def redo(engine: Engine, journal: Journal, applied: int) -> int:
         for number, record in group:
             apply_record(engine, record, batch)
             batch.journal_number = number
-        engine.shelf.keep(batch)
+        _keep(engine, batch)
         count += len(group)
     return count
+
+
+def catch_up_with_journal(engine: Engine) -> None:
+    """Redo what an earlier write brought into the journal and not into the database."""
+    if engine.framing.applied == engine.journal.last:
+        return
+    applied = engine.frames.journal_number()
+    if applied < engine.journal.last:
+        redo(engine, engine.journal, applied)
 
 
 def journal_and_apply(engine: Engine, records: Sequence[JsonObject]) -> None:
     """Make records durable, then store what they say; every refusal comes before this."""
     if not records:
         return
-    applied = engine.frames.journal_number()
-    if applied < engine.journal.last:
-        # An earlier write reached the journal and not the database.
-        redo(engine, engine.journal, applied)
+    catch_up_with_journal(engine)
     batch = FrameBatch()
     for record in records:
         apply_record(engine, record, batch)
     batch.journal_number = engine.journal.append(records)
-    engine.shelf.keep(batch)
+    _keep(engine, batch)
+
+
+def _keep(engine: Engine, batch: FrameBatch) -> None:
+    """Store a batch; sessions change in memory only now that the journal has their records."""
+    # Not known until the transaction is through.
+    engine.framing.applied = None
+    if batch.session_records:
+        with engine.framing.desk.applying(batch):
+            engine.shelf.keep(batch)
+    else:
+        engine.shelf.keep(batch)
+    engine.framing.applied = batch.journal_number
 
 
 def apply_record(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
@@ -135,6 +154,10 @@ def _apply_model(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
         batch.models[key] = ModelResult(record["generation"], content, meta)
 
 
+def _apply_session(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    batch.session_records.append(record)
+
+
 _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
     "format": _apply_format,
     "agent": _apply_agent,
@@ -142,4 +165,6 @@ _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
     "invalidate": _apply_invalidation,
     "memo": _apply_memo,
     "model": _apply_model,
+    "manifest": apply_manifest,
+    "session": _apply_session,
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from indexer.engine.agents import add_agent, list_agents
 from indexer.engine.compaction import compact
+from indexer.engine.composition import compile_events, compose, replay
 from indexer.engine.explain import explain
 from indexer.engine.framing import Framing
 from indexer.engine.history import diff_document, log_document
-from indexer.engine.journaling import journal_and_apply
+from indexer.engine.journaling import catch_up_with_journal, journal_and_apply
 from indexer.engine.maintenance import invalidate, regenerate, synthesize
 from indexer.engine.notes import carry, put_frame
 from indexer.engine.reading import get_head, get_node, list_frames
@@ -23,7 +24,10 @@ __all__ = [
     "Limits",
     "add_agent",
     "carry",
+    "catch_up_with_journal",
     "compact",
+    "compile_events",
+    "compose",
     "diff_document",
     "explain",
     "export_pack",
@@ -38,6 +42,7 @@ __all__ = [
     "log_document",
     "put_frame",
     "regenerate",
+    "replay",
     "resolve_node",
     "run_query",
     "run_to_end",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.clock import iso_utc
-from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, Freshness, Head
+from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, FrameId, Freshness, Head
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import Judged, judge
@@ -20,7 +20,7 @@ from indexer.store.frames import StoredFrame
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
-VIEWS: Final = ("recency", "type", "agent")
+VIEWS: Final = ("recency", "type", "agent", "relevance")
 LISTED: Final = 50
 """How many frames that are not fresh `status` names."""
 
@@ -33,10 +33,15 @@ def get_node(
     max_frames: int = 20,
     frame_type: str | None = None,
     agent: str | None = None,
+    query: str | None = None,
 ) -> JsonObject:
     """A node and the heads a view selects, in a deterministic order."""
     if view not in VIEWS:
         raise UsageError(f"there is no view {view!r}", hint=f"use one of: {', '.join(VIEWS)}")
+    if (view == "relevance") != (query is not None):
+        raise UsageError(
+            "the view relevance and a query belong together", hint="give both, or neither"
+        )
     if max_frames < 0:
         raise UsageError("max_frames cannot be negative")
     found = resolve_node(engine, node)
@@ -57,7 +62,8 @@ def get_node(
             f"the frame {lost[0].frame_id.hex()[:12]} of {paths.on_screen(path)} is not stored",
             hint="run `merkle repair`",
         )
-    chosen = _ordered(view, heads, stored)[:max_frames]
+    scores = {} if query is None else _scores(engine, tree, path, query)
+    chosen = _ordered(view, heads, stored, scores)[:max_frames]
     bodies = engine.shelf.bodies(head.content for _, head in chosen)
     return {
         "node_id": tree.node_id(path, entry).hex(),
@@ -78,14 +84,30 @@ def get_node(
     }  # fmt: skip
 
 
+def _scores(engine: Engine, tree: Tree, path: str, query: str) -> Mapping[FrameId, float]:
+    """What the heads of a node are worth for a query."""
+    corpus = engine.framing.corpus
+    with corpus.lock:
+        corpus.bring_up_to_date(tree)
+        return corpus.rank(query, corpus.at([path])).scores
+
+
 def _ordered(
-    view: str, heads: dict[Slot, Head], stored: dict[Any, StoredFrame]
+    view: str,
+    heads: dict[Slot, Head],
+    stored: dict[Any, StoredFrame],
+    scores: Mapping[FrameId, float],
 ) -> list[tuple[Slot, Head]]:
     """Heads in a view's order; ties end in the FrameID, never in a clock."""
     keys: dict[str, Callable[[tuple[Slot, Head]], Any]] = {
         "recency": lambda item: (-stored[item[1].frame_id].seq, item[1].frame_id),
         "type": lambda item: (item[0], item[1].frame_id),
         "agent": lambda item: (item[0][1], item[0][0], item[1].frame_id),
+        "relevance": lambda item: (
+            -scores.get(item[1].frame_id, 0.0),
+            -stored[item[1].frame_id].seq,
+            item[1].frame_id,
+        ),
     }
     return sorted(heads.items(), key=keys[view])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.engine.documents import JsonObject
 from indexer.engine.engine import Engine
-from indexer.engine.salvage import missing_records
+from indexer.engine.salvage import missing_records, settled_sessions
 from indexer.errors import CorruptError, MerkleError
 from indexer.store import journal
 from indexer.store.layout import Layout, read_format
@@ -71,6 +71,8 @@ def _repair_journal(
         saved = journal.salvage(layout.journal)
     kept = [record for _, record in saved.records]
     found = missing_records(layout, algorithm, kept)
+    kept, sessions, lost = settled_sessions(layout, kept)
+    found += sessions
     if not found and (not problems or not layout.journal.exists()):
         return
     layout.journal.mkdir(exist_ok=True)
@@ -82,6 +84,7 @@ def _repair_journal(
         done.append(f"{len(found)} records that the journal lost came from the database")
     for numbers in saved.gone:
         gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
+    gone += lost
     # The numbers moved, so what the database applied cannot be compared any more.
     if layout.database.exists():
         quarantined += [str(path) for path in quarantine_database(layout)]

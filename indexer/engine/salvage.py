@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from indexer.compose.manifest import ManifestProblem
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
+from indexer.engine.late import LateModule
+from indexer.engine.manifests import check_manifest, manifest_records
 from indexer.engine.transfer import (
+    SESSION,
     agent_records,
     check_memo,
     check_note,
@@ -18,12 +22,18 @@ from indexer.errors import MerkleError
 from indexer.store.database import Database
 from indexer.store.frames import FrameStore
 from indexer.store.layout import Layout
+from indexer.store.sessions import SessionStore
+
+if TYPE_CHECKING:
+    from indexer.engine import session_packs
+else:
+    session_packs = LateModule("indexer.engine.session_packs")
 
 
 def missing_records(
     layout: Layout, algorithm: WorkspaceHash, kept: Iterable[Mapping[str, Any]]
 ) -> list[JsonObject]:
-    """What the database has of agents, notes and models, and a journal of these would lose.
+    """What the database has of agents, notes, models and manifests, and the kept records lack.
 
     Nothing when the database cannot be read. Each note is taken only if its id follows from it.
     """
@@ -33,6 +43,7 @@ def missing_records(
     agents = {record["id"] for record in records if record["kind"] == "agent"}
     frames = {record["frame_id"] for record in records if record["kind"] == "frame"}
     paid = {record["key"] for record in records if record["kind"] == "model"}
+    manifests = {record["id"] for record in records if record["kind"] == "manifest"}
     found: list[JsonObject] = []
     try:
         database = Database(layout.database)
@@ -51,11 +62,39 @@ def missing_records(
             for record in model_records(store)
             if record["key"] not in paid and _holds(algorithm, record)
         ]
+        found += [
+            record
+            for record in manifest_records(store)
+            if record["id"] not in manifests and _can_be_replayed(record)
+        ]
     except MerkleError:
         pass
     finally:
         database.close()
     return found
+
+
+def settled_sessions(
+    layout: Layout, kept: Sequence[JsonObject]
+) -> tuple[list[JsonObject], list[JsonObject], list[str]]:
+    """Kept records, those to add behind them, and what is gone, so that every session is whole."""
+    stored: dict[str, list[JsonObject]] = {}
+    if layout.database.exists():
+        try:
+            database = Database(layout.database)
+        except MerkleError:
+            database = None
+        if database is not None:
+            try:
+                store = SessionStore(database)
+                stored = session_packs.stored_logs(store) if store.names() else {}
+            except (MerkleError, ValueError):
+                stored = {}
+            finally:
+                database.close()
+    if not stored and not any(record["kind"] == SESSION for record in kept):
+        return list(kept), [], []
+    return session_packs.settle_sessions(kept, stored)
 
 
 def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
@@ -65,5 +104,13 @@ def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
         else:
             check_note(algorithm, record)
     except (MerkleError, KeyError, TypeError, ValueError, StopIteration):
+        return False
+    return True
+
+
+def _can_be_replayed(record: JsonObject) -> bool:
+    try:
+        check_manifest(record)
+    except (ManifestProblem, MerkleError, KeyError, TypeError, ValueError):
         return False
     return True

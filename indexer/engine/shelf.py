@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
 from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import FrameBatch, FrameStore, ModelResult
+from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult
+from indexer.store.postings import index_bodies
 
 Slot = tuple[str, str]
 """type, agent"""
 
-_NEAR: Final = 1000
-"""Rows between two bodies that are still read in one go."""
-_MOST_READS: Final = 4
-"""More separate reads than that cost more than one over everything between them."""
+Moved = tuple[HeadKey, FrameId | None]
+"""A head that moved, and the frame it pointed to before."""
 
-
-def neighbourhoods(places: Sequence[int]) -> list[list[int]]:
-    """Sorted rows in groups that lie together, or all in one when there would be many."""
-    groups: list[list[int]] = []
-    for place in places:
-        if groups and place - groups[-1][-1] <= _NEAR:
-            groups[-1].append(place)
-        else:
-            groups.append([place])
-    return groups if len(groups) <= _MOST_READS else [list(places)]
+_MOST_MOVED = 200_000
 
 
 class Shelf:
@@ -43,14 +31,18 @@ class Shelf:
     def __init__(self, store: FrameStore) -> None:
         self.store = store
         self._lock = threading.RLock()
+        self._moving = threading.Lock()
+        """Held for moments only, unlike the other, which is held while a batch is stored."""
         self._slots: dict[Slot, dict[str, Head]] | None = None
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
         self._models: dict[MemoKey, ModelResult] | None = None
-        self._bodies: dict[BodyHash, int] | None = None
-        self._next_body = 0
-        self._frames: set[FrameId] | None = None
+        self._bodies: BodyNumbers | None = None
+        self._frames: dict[FrameId, int] | None = None
         self._inputs: set[bytes] | None = None
         self._next_seq: int | None = None
+        self._next_number: int | None = None
+        self._moved: list[Moved] | None = None
+        """What moved since somebody last asked; None while nobody does."""
         self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
         self.version = 0
         """Moves with every change of a head."""
@@ -64,7 +56,7 @@ class Shelf:
                 known = self._slots
                 if known is None:
                     known = {}
-                    for (path, frame_type, agent), head in self.store.heads().items():
+                    for (path, frame_type, agent), head in self.store.each_head():
                         known.setdefault((frame_type, agent), {})[path] = head
                     self._slots = known
         return known
@@ -111,42 +103,52 @@ class Shelf:
                 known = self._models = self._models or self.store.models()
         return known.get(key)
 
+    @property
+    def body_numbers(self) -> BodyNumbers:
+        """The numbers and lengths of the bodies that are stored with their content."""
+        known = self._bodies
+        if known is None:
+            with self._lock:
+                known = self._bodies = self._bodies or self.store.known_bodies(self._same(2))
+        return known
+
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
-        return content in self._body_places()
+        return content in self.body_numbers.numbers
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
-        """The contents of some bodies, without those that are not there.
-
-        What was made together is stored together, so a folder's few are near each other.
-        """
-        known = self._body_places()
+        """The contents of some bodies, without those that are not there."""
+        known = self.body_numbers.numbers
         stored = {content: known[content] for content in wanted if content in known}
-        found: dict[BodyHash, str] = {}
-        for group in neighbourhoods(sorted(set(stored.values()))):
-            found.update(self.store.bodies_at(group))
-        # The hash decides; a place is only where to look first.
+        found = self.store.bodies_numbered(stored.values())
+        # The hash decides; a number is only where to look first.
         missed = [content for content in stored if content not in found]
         found.update(self.store.bodies(missed))
         return {content: found[content] for content in stored if content in found}
 
-    def _body_places(self) -> dict[BodyHash, int]:
-        known = self._bodies
-        if known is None:
-            with self._lock:
-                known = self._bodies
-                if known is None:
-                    self._next_body = self.store.next_body_place()
-                    known = self._bodies = self.store.body_places()
-        return known
-
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
+        return frame_id in self.frame_seqs
+
+    @property
+    def frame_seqs(self) -> dict[FrameId, int]:
+        """The batch that each stored frame came with."""
         known = self._frames
         if known is None:
             with self._lock:
-                known = self._frames = self._frames or self.store.frame_ids()
-        return frame_id in known
+                known = self._frames = self._frames or self.store.frame_seqs(self._same(0))
+        return known
+
+    def _same(self, field: int) -> dict[bytes, bytes]:
+        """The hashes that heads hold in one of their fields, so as not to hold them twice."""
+        slots = self._slots or {}
+        return {head[field]: head[field] for heads in slots.values() for head in heads.values()}  # type: ignore[misc]
+
+    def take_moved(self) -> list[Moved] | None:
+        """The heads that moved since the last call, in order; None where that is not known."""
+        with self._moving:
+            moved, self._moved = self._moved, []
+            return moved
 
     def _has_inputs(self, inputs: bytes) -> bool:
         if self._inputs is None:
@@ -169,24 +171,39 @@ class Shelf:
             }
             if self._next_seq is None:
                 self._next_seq = self.store.next_seq()
+            if self._next_number is None:
+                self._next_number = self.store.next_body_number()
+            batch.indexed = index_bodies(batch.bodies, self._next_number)
             seq = self._next_seq
             self.store.record(batch, seq)
             self._next_seq += 1
-            self._take_in(batch)
+            self._next_number += len(batch.bodies)
+            self._take_in(batch, seq)
             return seq
 
-    def _take_in(self, batch: FrameBatch) -> None:
+    def _take_in(self, batch: FrameBatch, seq: int) -> None:
         """What is stored now; a cache that is not loaded will find it there."""
         if self._bodies is not None:
-            self._bodies.update(zip(batch.bodies, itertools.count(self._next_body)))
-            self._next_body += len(batch.bodies)
+            numbers, lengths, _ = batch.indexed
+            known = self._bodies.lengths
+            known.extend([0] * max(0, max(numbers.values(), default=-1) + 1 - len(known)))
+            for content, number in numbers.items():
+                known[number] = lengths[content]
+            self._bodies.numbers.update(numbers)
         if self._frames is not None:
-            self._frames.update(frame.frame_id for frame in batch.frames)
+            self._frames.update((frame.frame_id, seq) for frame in batch.frames)
         if self._inputs is not None:
             self._inputs.update(batch.inputs)
         if self._slots is not None:
+            moved: list[Moved] = []
             for (path, frame_type, agent), head in batch.heads.items():
-                self._slots.setdefault((frame_type, agent), {})[path] = head
+                heads = self._slots.setdefault((frame_type, agent), {})
+                before = heads.get(path)
+                heads[path] = head
+                if before is None or before.frame_id != head.frame_id:
+                    old = None if before is None else before.frame_id
+                    moved.append(((path, frame_type, agent), old))
+            self._note_moved(moved)
         self._unsettle(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
@@ -194,6 +211,13 @@ class Shelf:
             self._models.update(batch.models)
         if batch.heads:
             self.version += 1
+
+    def _note_moved(self, moved: list[Moved]) -> None:
+        with self._moving:
+            if self._moved is not None:
+                self._moved += moved
+                if len(self._moved) > _MOST_MOVED:
+                    self._moved = None
 
     def _unsettle(self, heads: Mapping[HeadKey, Head]) -> None:
         for (path, frame_type, _), head in heads.items():
@@ -238,6 +262,8 @@ class Shelf:
         """Drop the cache, so that the next use reads the store again."""
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
-            self._models = self._next_seq = None
+            self._models = self._next_seq = self._next_number = None
             self._settled.clear()
             self.version += 1
+        with self._moving:
+            self._moved = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.compose.manifest import ManifestProblem
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
@@ -22,17 +23,24 @@ from indexer.engine.agents import check_agent
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import note_basis
 from indexer.engine.journaling import apply_record
+from indexer.engine.late import LateModule
+from indexer.engine.manifests import check_manifest, manifest_records
 from indexer.engine.notes import CARRIED_FROM, MAX_META
 from indexer.engine.reading import path_of
 from indexer.engine.types import TYPE_NAME
-from indexer.errors import UsageError
+from indexer.errors import CorruptError, UsageError
 from indexer.store.frames import FrameBatch, FrameStore
 from indexer.store.pack import read_pack, write_pack
+from indexer.store.sessions import SessionStore
 
 if TYPE_CHECKING:
+    from indexer.engine import session_packs
     from indexer.engine.engine import Engine
+else:
+    session_packs = LateModule("indexer.engine.session_packs")
 
 PACK_FORMAT: Final = 1
+SESSION: Final = "session"
 _GROUP: Final = 1000
 
 
@@ -43,7 +51,7 @@ class PackContentError(UsageError):
 
 
 def export_pack(engine: Engine, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
-    """Write agents, notes and memo entries (all, or those of some nodes) to a file."""
+    """Write agents, notes, manifests, memo entries and sessions, or what is about some nodes."""
     scopes = [path_of(engine, node) for node in nodes] or [paths.ROOT]
     count = write_pack(file, _records(engine, scopes))
     return {"file": str(file), "records": count}
@@ -53,7 +61,11 @@ def _records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]:
     yield {"kind": "pack", "format": PACK_FORMAT, "hash": engine.algorithm.name}
     yield from agent_records(engine.frames)
     yield from note_records(engine.frames, scopes)
+    yield from manifest_records(engine.frames, scopes)
     yield from _memo_records(engine, scopes)
+    # Sessions are about no node in particular: they go along with everything.
+    if paths.ROOT in scopes and SessionStore(engine.database).names():
+        yield from session_packs.session_records(engine)
 
 
 def agent_records(store: FrameStore) -> Iterator[JsonObject]:
@@ -156,18 +168,37 @@ def model_records(store: FrameStore) -> Iterator[JsonObject]:
 
 def import_pack(engine: Engine, file: Path) -> JsonObject:
     """Take in a pack: checked whole, then journalled and stored; what is known already is left."""
-    records = [_checked(engine.algorithm, record) for record in _body_of(engine, file)]
+    everything = [_checked(engine.algorithm, record) for record in _body_of(engine, file)]
+    records = [record for record in everything if record["kind"] != SESSION]
+    sessions, diverged = _fresh_sessions(engine, everything)
     _keep_own_heads(engine, records)
     fresh = [record for record in records if not _is_known(engine, record)]
     durable = [record for record in fresh if record["kind"] != "memo"]
     computed = [record for record in fresh if record["kind"] == "memo"]
-    engine.journal_and_apply(durable)
+    engine.journal_and_apply([*durable, *sessions])
     for start in range(0, len(computed), _GROUP):
         batch = FrameBatch()
         for record in computed[start : start + _GROUP]:
             apply_record(engine, record, batch)
         engine.shelf.keep(batch)
-    return {"file": str(file), "records": len(records), "added": len(fresh)}
+    return {
+        "file": str(file),
+        "records": len(everything),
+        "added": len(fresh) + len(sessions),
+        "diverged": diverged,
+    }
+
+
+def _fresh_sessions(
+    engine: Engine, records: Sequence[dict[str, Any]]
+) -> tuple[list[JsonObject], list[str]]:
+    packed = [record for record in records if record["kind"] == SESSION]
+    if not packed:
+        return [], []
+    try:
+        return session_packs.plan_sessions(engine, packed)
+    except CorruptError as error:
+        raise PackContentError(f"a session does not hold: {error.message}") from error
 
 
 def _keep_own_heads(engine: Engine, records: Sequence[dict[str, Any]]) -> None:
@@ -205,12 +236,18 @@ def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]
             check_memo(record)
         elif record["kind"] == "frame":
             check_note(algorithm, record)
+        elif record["kind"] == "manifest":
+            check_manifest(record)
         elif record["kind"] == "agent":
             check_agent(record["id"], record["role"], record["can"])
+        elif record["kind"] == SESSION:
+            session_packs.check_shape(record)
         else:
             raise PackContentError(f"unknown record kind {record['kind']!r}")
     except PackContentError:
         raise
+    except ManifestProblem as problem:
+        raise PackContentError(f"a manifest is not sound: {problem}") from problem
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, UsageError) as error:
         raise PackContentError(f"a record is malformed: {error!r}") from error
     return record
@@ -256,5 +293,7 @@ def _is_known(engine: Engine, record: dict[str, Any]) -> bool:
         return known is not None
     if record["kind"] == "frame":
         return engine.shelf.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
+    if record["kind"] == "manifest":
+        return bool(engine.frames.manifests(record["id"]))
     generation, content = engine.shelf.memo(MemoKey(bytes.fromhex(record["key"])))
     return generation >= record["generation"] and content is not None

@@ -16,16 +16,21 @@ from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.documents import FindingDocument, ValidateDocument
 from indexer.engine.frame_checks import check_frames
+from indexer.engine.late import LateModule
 from indexer.engine.root import UnavailableError
 from indexer.engine.scanning import look
 from indexer.errors import MerkleError, UsageError
 from indexer.scan.reading import hash_file, open_folder
 from indexer.scan.scopes import INFO_EXCLUDE
 from indexer.scan.walk import reason_of
+from indexer.store.sessions import SessionStore
 from indexer.store.trees import Root
 
 if TYPE_CHECKING:
+    from indexer.engine import session_checks
     from indexer.engine.engine import Engine
+else:
+    session_checks = LateModule("indexer.engine.session_checks")
 
 NOTES: Final = {
     "xxh3_128": "xxh3_128 detects accidents; it is no protection against files written on purpose "
@@ -78,6 +83,8 @@ def validate_document(
             findings.error(
                 "unexpected_root", "", f"the root is {head.root.hex()}, expected {expect_root}"
             )
+    if SessionStore(engine.database).names():
+        session_checks.check_sessions(engine, findings.error)
     return {
         "valid": not findings.errors and not findings.unchecked,
         "root": head.root.hex() if head else None,

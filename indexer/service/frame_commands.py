@@ -45,11 +45,12 @@ class FrameCommands(ABC):
         max_frames: int = 20,
         frame_type: str | None = None,
         agent: str | None = None,
+        query: str | None = None,
     ) -> Document:
         """A node with the frames a view selects."""
         return self.operate(
             "get-node", node=node, view=view, max_frames=max_frames, frame_type=frame_type,
-            agent=agent,
+            agent=agent, query=query,
         )  # fmt: skip
 
     def list_frames(self, node: str, *, frame_type: str | None = None) -> Document:

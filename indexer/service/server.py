@@ -213,6 +213,8 @@ class Api:
 
         def run(arguments: _Arguments) -> Any:
             operation.arguments(arguments.values)
+            if not operation.disk:
+                return self._beside_disk(operation, arguments)
             proved = self._keeper.catch_up()
 
             def on_keeper(work: Callable[[], T]) -> T:
@@ -229,7 +231,7 @@ class Api:
             if operation.begin is not None:
                 started = on_keeper(lambda: operation.start(self._engine, arguments.values))
                 return self._in_steps(started, on_keeper, arguments.gone)
-            if operation.writes or not proved:
+            if operation.is_writing(arguments.values) or not proved:
                 return on_keeper(lambda: operation.run(self._engine, arguments.values))
             return operation.run(self._engine, arguments.values)
 
@@ -248,6 +250,12 @@ class Api:
             with contextlib.suppress(StoppingError):
                 on_keeper(work.close)
         return work.document()
+
+    def _beside_disk(self, operation: Operation, arguments: _Arguments) -> Any:
+        """An operation that has nothing to do with files: it waits for no event."""
+        if operation.writes:
+            return self._keeper.call(lambda: operation.run(self._engine, arguments.values))
+        return operation.run(self._engine, arguments.values)
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -22,8 +22,10 @@ from indexer.engine.documents import (
 )
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
+from indexer.service.context_commands import ContextCommands
 from indexer.service.frame_commands import FrameCommands
 from indexer.service.operations import OPERATIONS
+from indexer.service.session_commands import SessionCommands
 from indexer.service.shared_commands import SharedCommands
 from indexer.store.layout import FOLDER, initialise, is_initialised
 
@@ -53,7 +55,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands, SharedCommands):
+class Workspace(FrameCommands, ContextCommands, SessionCommands, SharedCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -160,7 +162,7 @@ class Workspace(FrameCommands, SharedCommands):
         )
 
     def diff(self, old: str, new: str) -> DiffDocument:
-        """What differs between two recorded roots."""
+        """What differs between two recorded roots, or between two recorded manifests."""
         return self._run(
             lambda engine: engine.diff(old, new),
             lambda client: client.get("/v1/diff", {"old": old, "new": new}),
@@ -184,13 +186,33 @@ class Workspace(FrameCommands, SharedCommands):
     def operate(
         self, name: str, progress: Callable[[int], None] | None = None, **arguments: Any
     ) -> JsonObject:
-        """Run an operation on frames by its name."""
-        operation = OPERATIONS[name]
+        """Run an operation by its name."""
+        return self.operate_with(name, arguments, progress)
+
+    def operate_with(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """The same with the arguments as a mapping, so that one of them may be called name."""
+        known = OPERATIONS[operation]
         given = {key: value for key, value in arguments.items() if value is not None}
-        return self._run(
-            lambda engine: operation.run(engine, given, progress),
-            lambda client: client.post(f"/v1/{name}", given, patient=operation.begin is not None),
-        )
+        asked: dict[str, Any] = {}
+
+        def local(engine: Engine) -> JsonObject:
+            again = {**asked, "again": True} if asked else {}
+            return cast(JsonObject, known.run(engine, {**given, **again}, progress))
+
+        def remote(client: Client) -> JsonObject:
+            sent = {**given, **asked, "again": True} if asked else given
+            if known.once and not asked:
+                # A service may die after it has done this and before it can say so.
+                asked["once"] = os.urandom(12).hex()
+                sent = {**given, **asked}
+            return client.post(f"/v1/{operation}", sent, patient=known.begin is not None)
+
+        return self._run(local, remote)
 
     # -- by whichever way is open
 

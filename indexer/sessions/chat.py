@@ -54,11 +54,12 @@ def import_chat(
     clock: Clock | None = None,
     counter: TokenCounter | None = None,
     seal_last: bool = True,
+    form: str | None = None,
 ) -> Session:
     """A session from a chat log: system messages in ^sys, each exchange a sealed turn."""
     session = Session.new(name, clock=clock, counter=counter)
     answered = started = False
-    for block in chat_blocks(document):
+    for block in chat_blocks(document, form):
         if block.role in _SYSTEM:
             session.append(block.content, _where(block, "sys"))
             continue
@@ -77,10 +78,13 @@ def _where(block: ChatBlock, region: str) -> Placement:
     return Placement(region=region, role=block.role, kind=block.kind, attributes=block.attributes)
 
 
-def chat_blocks(document: object) -> list[ChatBlock]:
-    """The blocks of a chat log in order, whichever provider wrote it."""
+def chat_blocks(document: object, form: str | None = None) -> list[ChatBlock]:
+    """The blocks of a chat log in order, whichever provider wrote it, unless that is told."""
+    if form is not None and form not in FORMATS:
+        raise ChatError(f"unknown chat format {form!r}", hint=f"use {' or '.join(FORMATS)}")
     messages, system = _messages(document)
-    if system is not None or any(_has_anthropic_part(message) for message in messages):
+    odd = system is not None or any(_has_anthropic_part(message) for message in messages)
+    if form == ANTHROPIC or (form is None and odd):
         found = [*_anthropic_system(system), *_each(messages, _anthropic_message)]
     else:
         calls: dict[str, str] = {}

@@ -181,8 +181,7 @@ def prefix_length(state: State, as_of: Moment | None, up_to: str | None) -> int:
     if up_to is not None:
         return _commit_named(state, up_to).seq + 1
     if as_of is not None:
-        limit = moment_us(as_of)
-        return sum(1 for record in state.records if record.at_ns // 1000 <= limit)
+        return state.records.count_until(moment_us(as_of))
     return len(state.records)
 
 

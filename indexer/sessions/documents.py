@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,9 +33,12 @@ from indexer.sessions.placement import (
     check_child,
     check_turn,
 )
+from indexer.sessions.records import Record
 from indexer.sessions.view import View, is_turn
 
 SPEC_VERSION: Final = "PACT/0.1.0"
+RECORDS: Final = "records"
+CHECKSUM: Final = "records_sha256"
 
 
 class DocumentError(UsageError):
@@ -68,11 +72,22 @@ def _tree(view: View, node_id: str) -> dict[str, Any]:
     return fields
 
 
-def document_bytes(document: Mapping[str, Any]) -> bytes:
+def document_bytes(document: Mapping[str, Any] | Sequence[Any]) -> bytes:
     """The byte-stable form of a document."""
     return json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     ).encode("ascii")
+
+
+def exported_bytes(document: Mapping[str, Any], records: Iterable[Record]) -> bytes:
+    """A snapshot document with the log that leads to it, and the log's checksum."""
+    log = [record.to_json() for record in records]
+    return document_bytes({**document, RECORDS: log, CHECKSUM: log_checksum(log)})
+
+
+def log_checksum(records: Sequence[Any]) -> str:
+    """SHA-256 of a log: the hash chain covers what was said, this covers where it stands too."""
+    return hashlib.sha256(document_bytes({RECORDS: records})).hexdigest()
 
 
 def read_document(data: bytes | str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -14,22 +14,42 @@ from indexer.sessions.node import REGIONS, SEQ, Node, SortKey
 _KEY = attrgetter("key")
 
 
-@dataclass(slots=True, eq=False)
 class Version:
     """A node under one parent, visible in cycles from `born` up to but without `gone`."""
 
-    node: Node
-    parent: str | None
-    born: int
-    gone: int | None = None
-    key: SortKey = field(init=False)
+    __slots__ = ("_made", "born", "gone", "key", "parent")
 
-    def __post_init__(self) -> None:
-        self.key = self.node.sort_key
+    def __init__(
+        self,
+        made: Node | Callable[[], Node],
+        parent: str | None,
+        born: int,
+        gone: int | None = None,
+        key: SortKey | None = None,
+    ) -> None:
+        self._made = made
+        self.parent = parent
+        self.born = born
+        self.gone = gone
+        # A version that comes with its key is read from a store, its node only once asked for.
+        self.key = key if key is not None else self.node.sort_key
+
+    @property
+    def id(self) -> str:
+        """The id of the node, which ends its sort key."""
+        return self.key[3]
+
+    @property
+    def node(self) -> Node:
+        """The node itself."""
+        made = self._made
+        if not isinstance(made, Node):
+            made = self._made = made()
+        return made
 
     def to_json(self) -> dict[str, Any]:
         """The version as a row of a store."""
-        row = {"id": self.node.id, "parent": self.parent, "born": self.born, "gone": self.gone}
+        row = {"id": self.id, "parent": self.parent, "born": self.born, "gone": self.gone}
         return {**row, "node": self.node.document()}
 
     def visible(self, cycle: int) -> bool:
@@ -46,13 +66,13 @@ class Delta:
 
     def put(self, version: Version) -> None:
         """Note a version that is new or has changed."""
-        key = (version.node.id, version.born)
+        key = (version.id, version.born)
         self.deletes.pop(key, None)
         self.upserts[key] = version
 
     def drop(self, version: Version) -> None:
         """Note a version that no snapshot will ever show."""
-        key = (version.node.id, version.born)
+        key = (version.id, version.born)
         self.upserts.pop(key, None)
         self.deletes[key] = None
 
@@ -96,6 +116,27 @@ class History:
         """Every version ever visible, in order of first appearance of the id."""
         for versions in self._versions.values():
             yield from versions
+
+    def ids(self) -> Iterator[tuple[str, Sequence[Version]]]:
+        """Every id ever used with its versions; an id that no snapshot will show has none."""
+        yield from self._versions.items()
+
+    def restore(self, ids: Iterable[tuple[str, list[Version]]], working: int) -> None:
+        """Take in everything that a store kept of a history, `working` being its cycle."""
+        self.working = working
+        for node_id, versions in ids:
+            self._versions[node_id] = versions
+            for version in versions:
+                if version.gone is not None and version.gone < working:
+                    self._archive.setdefault(version.parent or "", []).append(version)
+                    continue
+                if version.parent is not None:
+                    self._recent.setdefault(version.parent, []).append(version)
+                if version.gone is not None:
+                    self._leaving.append(version)
+        for lists in (self._recent, self._archive):
+            for siblings in lists.values():
+                siblings.sort(key=_KEY)
 
     def add(self, node: Node, parent: str | None, *, born: int | None = None) -> None:
         """Put a node into the working tree."""

@@ -11,8 +11,11 @@ from indexer.sessions.apply import apply
 from indexer.sessions.chat import import_chat, is_chat
 from indexer.sessions.content import content_of_block
 from indexer.sessions.documents import (
+    CHECKSUM,
+    RECORDS,
     DocumentError,
     document_bytes,
+    log_checksum,
     parse_document,
     read_document,
     snapshot_document,
@@ -37,7 +40,7 @@ def import_session(
         return import_chat(document, name, clock=clock, counter=counter)
     if not isinstance(document, Mapping):
         raise DocumentError("a session document is a JSON object")
-    if "records" in document:
+    if RECORDS in document:
         return _from_log(document, clock, counter)
     return import_snapshot(document, name, clock=clock, counter=counter)
 
@@ -45,11 +48,21 @@ def import_session(
 def _from_log(
     document: Mapping[str, Any], clock: Clock | None, counter: TokenCounter | None
 ) -> Session:
-    records = document["records"]
+    records = document[RECORDS]
     if not isinstance(records, list) or not all(isinstance(item, dict) for item in records):
         raise DocumentError("records must be a list of objects")
+    if CHECKSUM not in document:
+        raise DocumentError(
+            f"a session document with {RECORDS} has {CHECKSUM}", hint="export the session again"
+        )
+    try:
+        found = log_checksum(records)
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"{RECORDS} cannot be read: {error}") from None
+    if document[CHECKSUM] != found:
+        raise LogCorruptError("checksum", f"the log does not have its {CHECKSUM}")
     session = Session.replay(records, clock=clock, counter=counter)
-    told = {key: value for key, value in document.items() if key != "records"}
+    told = {key: value for key, value in document.items() if key not in (RECORDS, CHECKSUM)}
     if document_bytes(told) != session.export_snapshot():
         raise LogCorruptError("last", "the log does not lead to the snapshot beside it")
     return session

@@ -158,7 +158,9 @@ def _cascade(leaving: _Leaving, parents: Iterable[str]) -> tuple[list[str], dict
     """Remove removable containers that have become empty, and those that this empties."""
     removed: list[str] = []
     kept: dict[str, None] = {}
-    pending = list(parents)
+    here = (i for i in parents if leaving.view.node(i) is not None)
+    # In document order: what a session was loaded from must not show in its log.
+    pending = sorted(here, key=lambda node_id: document_key(leaving.view, node_id))
     while pending:
         node = leaving.view.node(pending.pop(0))
         if node is None or not node.removable or node.id in leaving.gone:

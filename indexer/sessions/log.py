@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,12 +37,30 @@ class Annotation:
     at_ns: int
 
 
+class Blobs(dict[str, Any]):
+    """Contents by hash; one that a store gave as text is parsed when it is first asked for."""
+
+    def __getitem__(self, key: str) -> Mapping[str, Any]:
+        value = super().__getitem__(key)
+        if isinstance(value, str):
+            value = json.loads(value)
+            super().__setitem__(key, value)
+        found: Mapping[str, Any] = value
+        return found
+
+    def find(self, key: str) -> Mapping[str, Any] | None:
+        """The content of that hash, if it is there."""
+        if key not in self:
+            return None
+        return self[key]
+
+
 class Log:
     """Commits in chain order, each content once, and what was said about them since."""
 
     def __init__(self) -> None:
         self.commits: list[CommitRecord] = []
-        self.blobs: dict[str, Mapping[str, Any]] = {}
+        self.blobs = Blobs()
         self.annotations: dict[str, list[Annotation]] = {}
         self.attempts: dict[str, dict[str, Any]] = {}
         self.total_tokens = 0
@@ -121,7 +140,7 @@ class Log:
 
     def verify(self, record: CommitRecord) -> None:
         """Refuse a commit whose hashes, parent or target do not fit this chain."""
-        known = self.blobs.get(record.content_hash)
+        known = self.blobs.find(record.content_hash)
         content = record.content if record.content is not None else known
         if content is None:
             raise LogCorruptError(record.seq, "its content is not in the log")

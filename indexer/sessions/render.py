@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from indexer.sessions.content import ContentError
@@ -24,11 +25,17 @@ def provider_thread(view: View) -> list[dict[str, Any]]:
 
 def thread_bytes(view: View) -> bytes:
     """The thread as a compact JSON array in UTF-8; equal snapshots give equal bytes."""
-    written = ",".join(map(_message, provider_thread(view)))
+    return thread_text(provider_thread(view)).encode()
+
+
+def thread_text(thread: Sequence[dict[str, Any]]) -> str:
+    """The same as text."""
+    written = ",".join(map(_message, thread))
     try:
-        return f"[{written}]".encode()
+        written.encode()
     except UnicodeEncodeError:
         raise ContentError("a block holds a lone surrogate and cannot be sent") from None
+    return f"[{written}]"
 
 
 def _message(message: dict[str, Any]) -> str:

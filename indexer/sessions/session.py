@@ -23,7 +23,7 @@ from indexer.sessions.compile import (
     prefix_length,
 )
 from indexer.sessions.diff import Diff, Moved, diff_views, infer_moves
-from indexer.sessions.documents import document_bytes, snapshot_document
+from indexer.sessions.documents import document_bytes, exported_bytes, snapshot_document
 from indexer.sessions.history import Delta
 from indexer.sessions.lifecycle import PrunePolicy
 from indexer.sessions.node import text
@@ -278,22 +278,33 @@ class Session:
 
     def export(self) -> bytes:
         """The whole session: its last snapshot, and the log it can be replayed from."""
-        records = [record.to_json() for record in self.state.records]
-        return document_bytes({**self.document(), "records": records})
+        return exported_bytes(self.document(), self.state.records)
 
     def effective(
         self, *, as_of: Moment | None = None, up_to: str | None = None
     ) -> list[Effective]:
         """The blocks a reader gets, edits and annotations resolved, now or at a moment."""
-        length = prefix_length(self.state, as_of, up_to)
-        if length == len(self.state.records):
-            return list(effective_blocks(self.state, self.state.work(), self.state))
-        if length == 0:
-            return []
-        then = replay_state(self.state.records[:length], verify=False)
-        # A moment in time has its own annotations; a point in the chain is read with today's.
-        notes = then if as_of is not None else self.state
-        return list(effective_blocks(then, then.work(), notes))
+        return self.reading(as_of=as_of, up_to=up_to)()
+
+    def reading(
+        self, *, as_of: Moment | None = None, up_to: str | None = None
+    ) -> Callable[[], list[Effective]]:
+        """The same in two parts: the slow one, called later, does not mind what is added since."""
+        state, length = self.state, prefix_length(self.state, as_of, up_to)
+        if length == len(state.records):
+            present = list(effective_blocks(state, state.work(), state))
+            return lambda: present
+        past = state.records.first(length)
+
+        def replayed() -> list[Effective]:
+            if not length:
+                return []
+            then = replay_state(past, verify=False)
+            # A moment in time has its own annotations; a point in the chain is read with today's.
+            notes = then if as_of is not None else state
+            return list(effective_blocks(then, then.work(), notes))
+
+        return replayed
 
     def compile(
         self,

@@ -12,7 +12,7 @@ from indexer.sessions.lifecycle import PrunePolicy
 from indexer.sessions.liveness import Liveness
 from indexer.sessions.log import Log
 from indexer.sessions.node import iso_of
-from indexer.sessions.records import Record
+from indexer.sessions.stored_records import RecordList
 
 # Records are a microsecond apart, so that each has its own ISO time and edits fit in between.
 TICK_NS = 1000
@@ -51,7 +51,7 @@ class State:
     live: Liveness = field(default_factory=Liveness)
     log: Log = field(default_factory=Log)
     seals: list[Seal] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    records: RecordList = field(default_factory=RecordList)
     creation_index: int = 0
     last_ns: int = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
 
 Row = tuple[Any, ...]
+
+_PIECE: Final = 20_000
 
 # What DuckDB says of a file that is broken, cut off, or another kind of database.
 _DAMAGE: Final = (
@@ -101,6 +103,26 @@ class Database:
         with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
             return cursor.execute(statement, list(parameters)).fetchall()
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Callable[[str, Sequence[object]], list[Row]]]:
+        """Several queries that see one and the same moment."""
+        with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+            cursor.begin()
+            try:
+                yield lambda statement, parameters: cursor.execute(
+                    statement, list(parameters)
+                ).fetchall()
+            finally:
+                with contextlib.suppress(duckdb.Error):
+                    cursor.rollback()
+
+    def stream(self, statement: str) -> Iterator[Row]:
+        """The rows of a query a piece at a time, for results that are large beside what is kept."""
+        with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+            cursor.execute(statement)
+            while rows := cursor.fetchmany(_PIECE):
+                yield from rows
+
     def checkpoint(self) -> None:
         """Fold the WAL into the file."""
         with translated("cannot checkpoint the index"):
@@ -160,9 +182,9 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
                 # Deterministic and light: an index of 100,000 nodes needs neither many threads
-                # nor much memory.
+                # nor much memory. What a larger one needs beyond this goes to a file beside it.
                 "threads": "2",
-                "memory_limit": "512MB",
+                "memory_limit": "64MB",
             },
         )
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,8 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
+from indexer.store.postings import Indexed
+from indexer.store.sessions import SessionRows
 
 
 class Agent(NamedTuple):
@@ -42,11 +45,17 @@ class FrameBatch:
     agents: list[Agent] = field(default_factory=list)
     due: list[tuple[MemoKey, int]] = field(default_factory=list)
     """Keys with generations that the team is to be given."""
+    manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
+    indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
+    """The bodies' numbers and postings, made when the batch is stored."""
+    session_records: list[Mapping[str, Any]] = field(default_factory=list)
+    """Journalled records of sessions that this batch applies, as the journal has them."""
+    sessions: SessionRows | None = None
     journal_number: int | None = None
     """The journal record that this batch applies."""
 
     def __bool__(self) -> bool:
-        return bool(self.frames or self.heads or self.memo or self.agents)
+        return bool(self.frames or self.heads or self.memo or self.agents or self.sessions)
 
 
 class ModelResult(NamedTuple):
@@ -62,6 +71,23 @@ class InputList(NamedTuple):
 
     base: bytes | None
     document: str
+
+
+class StoredManifest(NamedTuple):
+    """A recorded manifest: when it was recorded, its one spelling, and what a list shows of it."""
+
+    at_ns: int
+    document: str
+    root: str
+    tokens: int
+    items: int
+
+
+class BodyNumbers(NamedTuple):
+    """The stored bodies by hash, and how many terms each number has."""
+
+    numbers: dict[BodyHash, int]
+    lengths: array[int]
 
 
 class StoredFrame(NamedTuple):
@@ -88,21 +114,37 @@ class FrameStore:
         """The number the next stored batch gets."""
         rows = self._database.rows(
             "SELECT greatest(coalesce((SELECT max(seq) FROM head_log), 0),"
-            " coalesce((SELECT max(seq) FROM agent_log), 0))"
+            " coalesce((SELECT max(seq) FROM agent_log), 0),"
+            " coalesce((SELECT max(seq) FROM manifest_log), 0))"
         )
         return int(rows[0][0]) + 1
 
     def heads(self) -> dict[HeadKey, Head]:
         """Every head."""
-        rows = self._database.rows(
+        return dict(self.each_head())
+
+    def each_head(self) -> Iterator[tuple[HeadKey, Head]]:
+        """Every head, one after the other; what many have alike is one object in memory."""
+        same: dict[bytes | None, bytes | None] = {}
+        words: dict[str, str] = {}
+        for (
+            path,
+            kind,
+            agent,
+            frame,
+            basis,
+            content,
+            verified,
+            config,
+            action,
+        ) in self._database.stream(
             "SELECT path, type, agent, frame_id, basis, content, verified, config, action"
             " FROM head_log"
             " QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
-        )
-        return {
-            (path, kind, agent): Head(frame, basis, content, verified, config, Action(action))
-            for path, kind, agent, frame, basis, content, verified, config, action in rows
-        }
+        ):
+            key = (path, words.setdefault(kind, kind), words.setdefault(agent, agent))
+            shared = same.setdefault(config, config)
+            yield key, Head(frame, basis, content, verified, shared, Action(action))
 
     def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:
         """The newest generation of every key."""
@@ -138,28 +180,38 @@ class FrameStore:
         )
         return {FrameId(frame_id): int(seq) for frame_id, seq in rows}
 
-    def body_places(self) -> dict[BodyHash, int]:
-        """All stored bodies that still have their content, and the rows they are in."""
-        rows = self._database.rows("SELECT sha256, rowid FROM bodies WHERE content IS NOT NULL")
-        return {BodyHash(sha256): place for sha256, place in rows}
+    def known_bodies(self, same: Mapping[bytes, bytes]) -> BodyNumbers:
+        """All stored bodies that still have their content; hashes that are known are not copied."""
+        lengths = array("I", bytes(4 * self.next_body_number()))
+        numbers: dict[BodyHash, int] = {}
+        for content, number, length in self._database.stream(
+            "SELECT sha256, number, length FROM bodies WHERE content IS NOT NULL"
+        ):
+            lengths[number] = length or 0
+            numbers[BodyHash(same.get(content, content))] = number
+        return BodyNumbers(numbers, lengths)
 
-    def next_body_place(self) -> int:
-        """The row that the next body will be in; rows are only ever added."""
-        return int(self._database.rows("SELECT coalesce(max(rowid) + 1, 0) FROM bodies")[0][0])
-
-    def bodies_at(self, places: Sequence[int]) -> dict[BodyHash, str]:
-        """The contents of bodies by their rows; the closer together, the less is read.
-
-        The bounds are literals: only then does the scan leave out what lies outside of them, and
-        the time does not depend on the number of bodies (1.5 ms; by hash 20 ms of 110,000).
-        """
+    def live_bodies(self, wanted: Iterable[BodyHash]) -> list[tuple[int, int | None, str]]:
+        """Number, length and content of some bodies."""
         rows = self._database.rows(
-            f"SELECT sha256, content FROM bodies WHERE rowid BETWEEN {min(places):d}"
-            f" AND {max(places):d} AND rowid IN (SELECT unnest(?::BIGINT[]))"
-            " AND content IS NOT NULL",
-            [places],
+            "SELECT number, length, content FROM bodies"
+            " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL ORDER BY number",
+            [list(wanted)],
         )
-        return {BodyHash(sha256): content for sha256, content in rows}
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def next_body_number(self) -> int:
+        """The number the next body gets; that of a dropped one is not given again."""
+        return int(self._database.rows("SELECT coalesce(max(number) + 1, 0) FROM bodies")[0][0])
+
+    def manifests(self, prefix: str = "") -> list[tuple[str, StoredManifest]]:
+        """Recorded manifests whose id begins with some digits, oldest first."""
+        rows = self._database.rows(
+            "SELECT lower(hex(id)), at_ns, document, root, tokens, items FROM manifest_log"
+            " WHERE starts_with(lower(hex(id)), ?) ORDER BY seq, id",
+            [prefix],
+        )
+        return [(row[0], StoredManifest(*row[1:])) for row in rows]
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
         """The contents of some bodies; what was compacted away is missing."""
@@ -170,6 +222,17 @@ class FrameStore:
             "SELECT sha256, content FROM bodies"
             " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL",
             [hashes],
+        )
+        return {BodyHash(sha256): content for sha256, content in rows}
+
+    def bodies_numbered(self, numbers: Iterable[int]) -> dict[BodyHash, str]:
+        """The contents of some bodies by their numbers, without going through the others."""
+        wanted = ",".join(str(int(number)) for number in set(numbers))
+        if not wanted:
+            return {}
+        # Written out: with a parameter the index would not be used.
+        rows = self._database.rows(
+            f"SELECT sha256, content FROM bodies WHERE number IN ({wanted}) AND content IS NOT NULL"
         )
         return {BodyHash(sha256): content for sha256, content in rows}
 
@@ -193,9 +256,25 @@ class FrameStore:
         )
         return _stored(rows[0]) if rows else None
 
-    def frame_ids(self) -> set[FrameId]:
-        """The ids of all stored frames."""
-        return {FrameId(row[0]) for row in self._database.rows("SELECT frame_id FROM frame_log")}
+    def frame_seqs(self, same: Mapping[bytes, bytes]) -> dict[FrameId, int]:
+        """The batch that each stored frame came with; ids that are known are not copied."""
+        # A batch holds many frames: they share one number in memory.
+        shared: dict[int, int] = {}
+        return {
+            FrameId(same.get(frame_id, frame_id)): shared.setdefault(seq, seq)
+            for frame_id, seq in self._database.stream("SELECT frame_id, seq FROM frame_log")
+        }
+
+    def frames_between(self, since_ns: int | None, until_ns: int | None) -> set[FrameId]:
+        """The frames made in a span of time, its end not included."""
+        rows = self._database.rows(
+            "SELECT frame_id FROM frame_log WHERE created_ns >= ? AND created_ns < ?",
+            [
+                since_ns if since_ns is not None else -(2**63),
+                2**63 - 1 if until_ns is None else until_ns,
+            ],
+        )
+        return {FrameId(row[0]) for row in rows}
 
     def input_hashes(self) -> set[bytes]:
         """The hashes of all stored lists of inputs."""
@@ -293,7 +372,21 @@ class FrameStore:
     def record(self, batch: FrameBatch, seq: int) -> None:
         """Store a batch in one transaction; bodies and frames must not be stored already."""
         with self._database.transaction() as connection:
-            append_rows(connection, "bodies", list(batch.bodies.items()))
+            numbers, lengths, postings = batch.indexed
+            append_rows(
+                connection,
+                "bodies",
+                [
+                    (content, text, numbers[content], lengths[content])
+                    for content, text in batch.bodies.items()
+                ],
+            )
+            append_rows(connection, "postings", postings)
+            append_rows(
+                connection,
+                "manifest_log",
+                [(seq, key, *manifest) for key, manifest in batch.manifests.items()],
+            )
             append_rows(connection, "frame_log", [_frame_row(seq, f) for f in batch.frames])
             append_rows(
                 connection,
@@ -317,6 +410,8 @@ class FrameStore:
                 [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
             )
             append_rows(connection, "share_due", batch.due)
+            if batch.sessions is not None:
+                batch.sessions.write(connection)
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
 

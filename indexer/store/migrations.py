@@ -92,6 +92,76 @@ _FRAMES: Final = """
     FROM frame_log GROUP BY basis;
 """
 
+_CONTEXT: Final = """
+    -- A body's number stands for it in the postings; its length is how many terms it has. Bodies
+    -- without a length are indexed when the store is next used. The one index there is: a few
+    -- bodies are read for every question, and a scan would go through the text of all of them.
+    CREATE TABLE numbered (
+        sha256 BLOB NOT NULL, content VARCHAR, number UINTEGER NOT NULL, length UINTEGER
+    );
+    INSERT INTO numbered SELECT sha256, content, rowid, NULL FROM bodies;
+    DROP TABLE bodies;
+    ALTER TABLE numbered RENAME TO bodies;
+    CREATE INDEX body_numbers ON bodies (number);
+    CREATE TABLE postings (
+        term UINTEGER NOT NULL USING COMPRESSION uncompressed,
+        bodies BLOB NOT NULL USING COMPRESSION uncompressed,
+        counts BLOB NOT NULL USING COMPRESSION uncompressed
+    );
+    CREATE TABLE manifest_log (
+        seq UBIGINT NOT NULL, id BLOB NOT NULL, at_ns BIGINT NOT NULL, document VARCHAR NOT NULL,
+        root VARCHAR NOT NULL, tokens UBIGINT NOT NULL, items UBIGINT NOT NULL
+    );
+
+    CREATE VIEW manifests AS
+    SELECT seq, lower(hex(id)) AS manifest_id, make_timestamp_ns(at_ns) AS recorded_at, root,
+           tokens, items
+    FROM manifest_log;
+"""
+
+_SESSIONS: Final = """
+    -- Logs again: the newest row of (sid, id, born) is a version's present, an empty node_type
+    -- marks one that no snapshot will show. A snapshot of cycle c is the range born <= c < gone.
+    CREATE TABLE session_names (sid UINTEGER NOT NULL, name VARCHAR NOT NULL);
+    CREATE TABLE session_heads (
+        sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, working BIGINT NOT NULL,
+        creation_index BIGINT NOT NULL, last_ns BIGINT NOT NULL, released VARCHAR
+    );
+    CREATE TABLE session_requests (
+        sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, once VARCHAR NOT NULL
+    );
+    CREATE TABLE session_records (
+        sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, at_ns BIGINT NOT NULL, op VARCHAR NOT NULL,
+        commit_hash VARCHAR, content_hash VARCHAR, content_type VARCHAR, node_id VARCHAR,
+        reply_to VARCHAR, token_count UBIGINT NOT NULL, holds BOOLEAN NOT NULL,
+        record VARCHAR NOT NULL
+    );
+    CREATE TABLE session_blobs (sha256 BLOB NOT NULL, content VARCHAR NOT NULL);
+    CREATE TABLE session_versions (
+        sid UINTEGER NOT NULL, seq UINTEGER NOT NULL, place UINTEGER NOT NULL,
+        id VARCHAR NOT NULL, born BIGINT NOT NULL, gone BIGINT, parent VARCHAR,
+        node_type VARCHAR NOT NULL, position BIGINT NOT NULL, created_at_ns BIGINT NOT NULL,
+        creation_index BIGINT NOT NULL, expires BIGINT, removable BOOLEAN NOT NULL,
+        holds BOOLEAN NOT NULL, refs VARCHAR, content_hash VARCHAR, node VARCHAR NOT NULL
+    );
+
+    CREATE VIEW sessions AS
+    SELECT n.name, h.working - 1 AS cycle, count(*) AS records, count(r.commit_hash) AS commits,
+           sum(r.token_count)::UBIGINT AS tokens, make_timestamp_ns(max(r.at_ns)) AS updated_at
+    FROM session_names n JOIN session_records r ON r.sid = n.sid
+    JOIN (SELECT sid, arg_max(working, seq) AS working FROM session_heads GROUP BY sid) h
+      ON h.sid = n.sid
+    GROUP BY n.sid, n.name, h.working;
+
+    CREATE VIEW session_nodes AS
+    SELECT n.name AS session, v.id, v.parent, v.node_type, v.born, v.gone, v.position AS "offset",
+           v.expires, v.content_hash
+    FROM (SELECT * FROM session_versions
+          QUALIFY row_number() OVER (PARTITION BY sid, id, born ORDER BY seq DESC, place DESC) = 1)
+    v JOIN session_names n ON n.sid = v.sid
+    WHERE v.node_type <> '';
+"""
+
 _MODELS: Final = """
     -- Which results a model wrote: never dropped, always exported, with what they took.
     CREATE TABLE model_results (
@@ -105,5 +175,5 @@ _SHARING: Final = """
     CREATE TABLE share_due (key BLOB NOT NULL, generation UINTEGER NOT NULL);
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _MODELS, _SHARING)
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING)
 """Step N brings a store from version N to N + 1."""

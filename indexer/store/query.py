@@ -14,7 +14,10 @@ import duckdb
 from indexer.errors import UsageError
 from indexer.store.database import Database
 
-VIEWS: Final = "the views are nodes, changes, roots, frames, heads and basis"
+VIEWS: Final = (
+    "the views are nodes, changes, roots, frames, heads, basis, manifests, sessions and"
+    " session_nodes"
+)
 
 
 class QueryError(UsageError):

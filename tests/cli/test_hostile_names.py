@@ -40,7 +40,8 @@ COMMANDS = (
     ["get-node", "."], ["list-frames", "."], ["get-head", "."], ["explain", "."],
     ["invalidate", "."], ["status"], ["synthesize", ".", "--type", "outline"], ["agent", "list"],
     ["agent", "add", "alice", "--role", "writer"], ["export", "all.pack"], ["import", "all.pack"],
-    ["repair"], ["compact"],
+    ["repair"], ["compact"], ["compose", "--record"], ["compose", "--format", "messages"],
+    ["compose", "--query", "leading"],
 )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ LINES = {
     "watch": ["watch", "--once"], "log": ["log"], "diff": ["diff", "@-0", "@-0"],
     "get-node": ["get-node", "src"], "list-frames": ["list-frames", "src"],
     "put-frame": ["put-frame", "src", "-", "--type", "note", "--agent", "alice"],
+    "compose": ["compose", "src"], "replay": ["replay", "RECORDED"],
+    "compile": ["compile", "events.json"],
     "get-head": ["get-head", "src"], "explain": ["explain", "src"],
     "regenerate": ["regenerate"], "synthesize": ["synthesize", "src", "--type", "outline"],
     "invalidate": ["invalidate", "src"], "agent list": ["agent", "list"],
@@ -42,6 +44,26 @@ LINES = {
     "shared status": ["shared", "status"], "shared push": ["shared", "push"],
     "shared pull": ["shared", "pull"], "shared gc": ["shared", "gc"],
     "compact": ["compact"], "repair": ["repair"], "completion": ["completion", "bash"],
+    "session new": ["session", "new", "other"],
+    "session append": ["session", "append", "talk", "--type", "output", "--text", "said"],
+    "session edit": ["session", "edit", "talk", "one", "--text", "said better"],
+    "session annotate": ["session", "annotate", "talk", "one", "pinned"],
+    "session commit": ["session", "commit", "talk"],
+    "session move": ["session", "move", "talk", "one", "ah", "--offset", "1"],
+    "session remove": ["session", "remove", "talk", "one"],
+    "session group": ["session", "group", "talk", "--offset", "1"],
+    "session attempt": [
+        "session", "attempt", "talk", "a1", "--status", "running", "--provider", "p", "--model",
+        "m",
+    ],
+    "session pull": ["session", "pull", "talk", "src"],
+    "session select": ["session", "select", "talk", "@w .cb"],
+    "session diff": ["session", "diff", "talk", "@t0", "@w"],
+    "session render": ["session", "render", "talk"],
+    "session compile": ["session", "compile", "talk"],
+    "session export": ["session", "export", "talk"],
+    "session import": ["session", "import", "chat.json", "--name", "chat"],
+    "session list": ["session", "list"], "session show": ["session", "show", "talk"],
 }  # fmt: skip
 
 
@@ -59,5 +81,15 @@ def test_the_json_keys_are_true(
         monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{peopled.parent}/team.db")
     if name == "import":
         assert merkle("-C", peopled, *LINES["export"]).code == 0
-    ran = merkle("-C", peopled, "--json", *LINES[name], stdin="text")
+    if name.startswith("session "):
+        said = ["--type", "dialogue", "--text", "hello", "--id", "one"]
+        assert merkle("-C", peopled, "session", "new", "talk").code == 0
+        assert merkle("-C", peopled, "session", "append", "talk", *said).code == 0
+        Path("chat.json").write_text('[{"role": "user", "content": "hello"}]')
+    line = LINES[name]
+    if name == "replay":
+        made = merkle("-C", peopled, "--json", "compose", "src", "--record").json
+        line = ["replay", made["manifest_id"][:12]]
+    (peopled.parent / "events.json").write_text("[]")
+    ran = merkle("-C", peopled, "--json", *line, stdin="text")
     assert tuple(ran.json) == JSON_KEYS[name]

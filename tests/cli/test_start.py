@@ -58,11 +58,13 @@ def test_beside_a_service_no_command_loads_the_database(service: object, scanned
         ["get-node", "src"], ["list-frames", "src"], ["get-head", "src"], ["regenerate"],
         ["agent", "add", "alice", "--role", "writer"], ["invalidate", "src"], ["compact"],
         ["put-frame", "src", "README.md", "--type", "note", "--agent", "alice"],
+        ["session", "new", "talk"], ["session", "list"], ["session", "render", "talk"],
     )  # fmt: skip
     for line in lines:
         loaded = modules_after(*line, cwd=scanned)
         assert "indexer.service.client" in loaded, line
-        assert not [each for each in loaded if each.startswith(("duckdb", "rich"))], line
+        heavy = ("duckdb", "rich", "indexer.sessions")
+        assert not [each for each in loaded if each.startswith(heavy)], line
 
 
 def test_version_is_told_in_both_forms(process: Any) -> None:

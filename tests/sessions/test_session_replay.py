@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -25,6 +26,7 @@ from indexer.sessions import (
     make_content,
     record_from_json,
 )
+from indexer.sessions.documents import DocumentError, log_checksum
 from indexer.sessions.records import LogCorruptError
 from indexer.sessions.session import StalePlanError
 
@@ -236,11 +238,11 @@ def places(value: object, path: tuple = ()) -> list[tuple]:
     return [path, *(p for key, inner in items for p in places(inner, (*path, key)))]
 
 
-def test_damaged_exports_are_refused_by_name_or_still_make_sense(busy):
-    """Whatever is put into an export, nothing but the product's own errors comes out."""
+def damaged_exports(busy: Session, count: int) -> Iterator[dict]:
+    """Exports with one value changed into another, anywhere."""
     whole = json.loads(busy.export())
     paths = places(whole)[1:]
-    for seed in range(150):
+    for seed in range(count):
         random = Random(seed)
         damaged = json.loads(json.dumps(whole))
         *above, last = random.choice(paths)
@@ -248,6 +250,30 @@ def test_damaged_exports_are_refused_by_name_or_still_make_sense(busy):
         for key in above:
             inner = inner[key]
         inner[last] = random.choice(JUNK)
+        if json.dumps(damaged) != json.dumps(whole):
+            yield damaged
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(1500, marks=pytest.mark.soak)])
+def test_no_change_of_an_export_goes_unnoticed(busy, count):
+    """Headers of nodes are not in the hash chain; the checksum of the log covers them too."""
+    for damaged in damaged_exports(busy, count):
+        with pytest.raises(MerkleError):
+            import_session(damaged, "s")
+
+
+def test_an_export_without_its_checksum_is_refused(busy):
+    damaged = json.loads(busy.export())
+    del damaged["records_sha256"]
+    with pytest.raises(DocumentError, match="records_sha256"):
+        import_session(damaged, "s")
+
+
+def test_forged_exports_are_refused_by_name_or_still_make_sense(busy):
+    """Whatever is put into a log, nothing but the product's own errors comes out."""
+    for damaged in damaged_exports(busy, 150):
+        with suppress(MerkleError, TypeError):
+            damaged["records_sha256"] = log_checksum(damaged["records"])
         with suppress(MerkleError):
             session = import_session(damaged, "s")
             session.commit()

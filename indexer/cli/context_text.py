@@ -1,0 +1,85 @@
+"""Composed context on a terminal: what is in it, what is not, and the text itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import click
+
+from indexer.cli.columns import counted, fields, path, short, table
+from indexer.cli.frame_text import body, freshness
+from indexer.cli.output import print_json, print_text
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject
+
+FORMATS = ("text", "messages")
+
+
+def print_messages(document: JsonObject) -> None:
+    """Write the messages alone, as one compact JSON array: the bytes a replay gives again."""
+    text = json.dumps(document["messages"], separators=(",", ":"))
+    # The one control character that JSON lets through; the rest is ASCII.
+    click.echo(text.replace("\x7f", "\\u007f"))
+
+
+def show_context(document: JsonObject, *, as_json: bool, form: str, quiet: bool) -> None:
+    """Print a composition in the form that was asked for."""
+    if as_json:
+        print_json(document)
+    elif form == "messages":
+        print_messages(document)
+    else:
+        print_text("\n".join(_lines(document, quiet)).removeprefix("\n"))
+
+
+def _lines(document: JsonObject, quiet: bool) -> Iterator[str]:
+    if not quiet:
+        yield from _summary(document)
+    in_message_order = sorted(document["items"], key=lambda item: int(item["message"]))
+    for item, message in zip(in_message_order, document["messages"], strict=True):
+        heading, _, text = message["content"].partition("\n\n")
+        yield ""
+        state = freshness(item)
+        tokens = counted(item["tokens"], "token")
+        yield f"{click.style(on_screen(heading), bold=True)}: {state}, {tokens}"
+        if text:
+            yield body(text)
+
+
+def _summary(document: JsonObject) -> Iterator[str]:
+    stored = "recorded" if document["recorded"] else "not recorded; --record keeps it"
+    request = document["request"]
+    summary = [
+        ("manifest", f"{document['manifest_id']} ({stored})"),
+        ("root", document["root"]),
+        ("tokens", f"{document['tokens']:,} of {document['budget']:,} ({document['tokenizer']})"),
+        ("frames", f"{len(document['items']):,} of {document['candidates']:,}"),
+        ("order", on_screen(request["order"])),
+    ]
+    if document["freshness_as_of"] != "now":
+        summary.append(("freshness", "as it was when this was recorded"))
+    counts = document["omitted"]["counts"]
+    if counts:
+        told = ", ".join(f"{number:,} {on_screen(reason)}" for reason, number in counts.items())
+        summary.append(("left out", told))
+    yield fields(summary)
+    rows = [
+        [f"{place}.", path(item["path"]), on_screen(item["type"]), f"{item['tokens']:,}"]
+        for place, item in enumerate(document["items"], 1)
+    ]
+    if rows:
+        yield ""
+        yield table(rows, right=frozenset({0, 3}))
+
+
+def differences(frames: Sequence[JsonObject]) -> Iterator[str]:
+    """The frames that two manifests do not share, a line each."""
+    colours = {"added": "green", "removed": "red", "modified": "yellow"}
+    for frame in frames:
+        word = click.style(f"{frame['change']:8}", fg=colours[frame["change"]])
+        what = f"{path(frame['path'])} ({on_screen(frame['type'])} by {on_screen(frame['agent'])})"
+        moved = " → ".join(short(frame[key]) for key in ("old", "new") if frame[key])
+        if frame["old"] == frame["new"]:
+            moved = f"{frame['old_freshness']} → {frame['new_freshness']}"
+        yield f"{word}  {what}  {click.style(on_screen(moved), dim=True)}"

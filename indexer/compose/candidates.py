@@ -1,0 +1,45 @@
+"""A frame that may be shown, and what there is to know of it before its body is read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from indexer.core.frames import BodyHash, FrameId, Freshness
+
+
+class Candidate(NamedTuple):
+    """One head. Candidates sort by when their frame was stored, then by what and who."""
+
+    seq: int
+    path: str
+    type: str
+    agent: str
+    frame_id: FrameId
+    content: BodyHash
+
+
+class Loaded(NamedTuple):
+    """A candidate with its text and its freshness now; no text where none is stored."""
+
+    candidate: Candidate
+    body: str | None
+    freshness: Freshness
+    because: str
+
+
+def digest(candidates: Iterable[Candidate]) -> hashlib._Hash:
+    """SHA-256 of the candidates' FrameIDs in sequence order, to go on with."""
+    return hashlib.sha256(b"".join([candidate[4] for candidate in candidates]))
+
+
+def sealed(base: hashlib._Hash, labels: Sequence[tuple[FrameId, str]]) -> str:
+    """The candidates' hash, with the label of each that was looked at and is not fresh.
+
+    Labels are shown and can leave a frame out, so they decide what the messages say.
+    """
+    made = base.copy()
+    for frame_id, label in sorted(labels):
+        made.update(frame_id + label.encode() + b"\0")
+    return made.hexdigest()

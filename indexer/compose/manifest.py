@@ -1,0 +1,168 @@
+"""Manifests: exactly what was shown and why, by hashes, to be replayed, checked and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from indexer.compiler import compile_stages
+from indexer.compose.relevance import Statistics
+from indexer.compose.rendering import Message, message
+from indexer.compose.request import Request
+from indexer.compose.selection import Omitted, Selection
+from indexer.core.canonical import canonical_json, content_hash
+from indexer.core.frames import body_hash
+
+KIND: Final = "context"
+SCHEMA_VERSION: Final = "1"
+
+Json = dict[str, Any]
+
+
+class ManifestProblem(ValueError):
+    """A manifest is not what it says it is."""
+
+
+def make_manifest(
+    *,
+    root: str,
+    request: Request,
+    tokenizer: str,
+    candidates: int,
+    candidates_sha256: str,
+    statistics: Statistics | None,
+    selection: Selection,
+    omitted: Omitted,
+) -> Json:
+    """The manifest of a selection: what the staged compiler froze, and where it came from."""
+    messages = selection.messages()
+    places = {id(one): place for place, one in enumerate(messages)}
+    items = []
+    for item in selection.items:
+        candidate = item.loaded.candidate
+        items.append(
+            {
+                "frame_id": candidate.frame_id.hex(),
+                "path": candidate.path,
+                "type": candidate.type,
+                "agent": candidate.agent,
+                "content_sha256": candidate.content.hex(),
+                "freshness": item.loaded.freshness.value,
+                "because": item.loaded.because,
+                "tokens": item.tokens,
+                "message": places[id(item.message)],
+            }
+        )
+    return {
+        "kind": KIND,
+        "schema_version": SCHEMA_VERSION,
+        "root": root,
+        "request": request.to_json(),
+        "tokenizer": tokenizer,
+        "tokens": selection.tokens,
+        "candidates": candidates,
+        "candidates_sha256": candidates_sha256,
+        "corpus": None if statistics is None else statistics.to_json(),
+        "items": items,
+        "omitted": {
+            "counts": {reason: omitted.counts[reason] for reason in sorted(omitted.counts)},
+            "first": [
+                {"frame_id": left.frame_id.hex(), "path": left.path, "reason": reason}
+                for left, reason in omitted.first
+            ],
+        },
+        **_compiled(items, messages),
+    }
+
+
+def _compiled(items: Sequence[Mapping[str, Any]], messages: Sequence[Message]) -> Json:
+    """RAW to FROZEN of the messages, each under the FrameID it shows."""
+    names = {item["message"]: item["frame_id"] for item in items}
+    stages = compile_stages(
+        [
+            {"id": names[place], "kind": KIND, "turn": 0, "payload": one}
+            for place, one in enumerate(messages)
+        ]
+    )
+    return {"hashes": stages.hashes, "frozen": stages.frozen.to_json()}
+
+
+def manifest_id(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of the manifest's canonical JSON."""
+    return content_hash(manifest)
+
+
+def manifest_text(manifest: Mapping[str, Any]) -> str:
+    """The one spelling of a manifest."""
+    return canonical_json(manifest).decode()
+
+
+def named_bodies(manifest: Mapping[str, Any]) -> list[str]:
+    """The hashes of the bodies that a manifest shows, each once."""
+    return list(dict.fromkeys(item["content_sha256"] for item in manifest["items"]))
+
+
+def replay_messages(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Message]:
+    """The messages again, from the bodies by their hashes; refused unless they are the same."""
+    try:
+        return _replayed(manifest, bodies)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ManifestProblem(f"it is malformed: {error!r}") from error
+
+
+def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Message]:
+    items = manifest["items"]
+    messages: list[Message] = [{} for _ in items]
+    for item in items:
+        body = bodies.get(item["content_sha256"])
+        if body is None:
+            raise ManifestProblem(f"the body {item['content_sha256'][:12]} is not stored")
+        if body_hash(body).hex() != item["content_sha256"]:
+            raise ManifestProblem(f"the body {item['content_sha256'][:12]} has another content")
+        place = item["message"]
+        if not isinstance(place, int) or not 0 <= place < len(items) or messages[place]:
+            raise ManifestProblem("its messages have no clear order")
+        messages[place] = message(
+            item["path"], item["type"], item["agent"], item["freshness"], body
+        )
+    if _compiled(items, messages) != {key: manifest[key] for key in ("hashes", "frozen")}:
+        raise ManifestProblem("its messages are not those that were frozen")
+    return messages
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
+    """What one manifest shows and another does not, by path, type and agent."""
+    before, after = _by_place(old), _by_place(new)
+    frames: list[Json] = []
+    for place in sorted(before.keys() | after.keys()):
+        was, now = before.get(place), after.get(place)
+        if (
+            was
+            and now
+            and (was["frame_id"], was["freshness"]) == (now["frame_id"], now["freshness"])
+        ):
+            continue
+        change = "removed" if now is None else "added" if was is None else "modified"
+        frames.append(
+            {
+                "path": place[0],
+                "type": place[1],
+                "agent": place[2],
+                "change": change,
+                "old": was and was["frame_id"],
+                "new": now and now["frame_id"],
+                "old_freshness": was and was["freshness"],
+                "new_freshness": now and now["freshness"],
+                "old_tokens": was["tokens"] if was else 0,
+                "new_tokens": now["tokens"] if now else 0,
+            }
+        )
+    by_path: dict[str, list[str]] = {"added": [], "removed": [], "modified": []}
+    for frame in frames:
+        if frame["path"] not in by_path[frame["change"]]:
+            by_path[frame["change"]].append(frame["path"])
+    return {**by_path, "frames": frames}
+
+
+def _by_place(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+    return {(item["path"], item["type"], item["agent"]): item for item in manifest["items"]}

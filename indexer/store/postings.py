@@ -1,0 +1,170 @@
+"""Postings: which bodies have a term, and how often; appended with the bodies.
+
+A stored batch adds one row per term: the numbers of the batch's bodies that have it, as 32-bit
+little-endian integers, and for each a byte that says how often. There is no index: a scan of the
+terms takes milliseconds, and an index would cost every batch.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from indexer.core.frames import BodyHash
+from indexer.core.terms import MAX_COUNT, count_terms
+from indexer.store.database import Database, append_rows
+
+Found: TypeAlias = "tuple[array[int], bytearray]"
+"""Numbers of bodies, and how often each has the term."""
+
+_PARTS: Final = 16
+_TOGETHER: Final = 1000
+
+
+class Indexed(NamedTuple):
+    """Bodies as they are stored: each with a number and a length, and their postings."""
+
+    numbers: dict[BodyHash, int]
+    lengths: dict[BodyHash, int]
+    rows: list[tuple[int, bytes, bytes]]
+
+
+def index_bodies(bodies: Mapping[BodyHash, str], first: int) -> Indexed:
+    """Number bodies from `first` on and collect their terms."""
+    numbers: dict[BodyHash, int] = {}
+    lengths: dict[BodyHash, int] = {}
+    terms: dict[int, Found] = {}
+    for number, (content, text) in enumerate(bodies.items(), first):
+        counts = count_terms(text)
+        numbers[content], lengths[content] = number, sum(counts.values())
+        _collect(terms, number, counts)
+    return Indexed(numbers, lengths, _rows(terms))
+
+
+def _nothing() -> Found:
+    return array("I"), bytearray()
+
+
+def _collect(terms: dict[int, Found], number: int, counts: Mapping[int, int]) -> None:
+    for term, count in counts.items():
+        found = terms.get(term)
+        if found is None:
+            found = terms[term] = _nothing()
+        found[0].append(number)
+        found[1].append(count if count < MAX_COUNT else MAX_COUNT)
+
+
+def _rows(terms: Mapping[int, Found]) -> list[tuple[int, bytes, bytes]]:
+    return [(term, _encoded(numbers), bytes(counts)) for term, (numbers, counts) in terms.items()]
+
+
+def _encoded(numbers: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        numbers = array("I", numbers)
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _decoded(numbers: bytes) -> array[int]:
+    made = array("I", numbers)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made
+
+
+def _first(row: tuple[int, bytes, bytes]) -> int:
+    return int.from_bytes(row[1][:4], "little")
+
+
+class PostingStore:
+    """Reads postings, makes those that are missing, and folds them together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, terms: Iterable[int]) -> dict[int, Found]:
+        """The bodies that have each of some terms by number, dead ones included."""
+        wanted = list(dict.fromkeys(terms))
+        found: dict[int, Found] = {term: _nothing() for term in wanted}
+        if wanted:
+            rows = self._database.rows(
+                "SELECT term, bodies, counts FROM postings"
+                " WHERE term IN (SELECT unnest(?::UINTEGER[]))",
+                [wanted],
+            )
+            # Rows come in no promised order; the numbers of one batch are all above another's.
+            for term, numbers, counts in sorted(rows, key=_first):
+                found[term][0].extend(_decoded(numbers))
+                found[term][1].extend(counts)
+        return found
+
+    def of_bodies(self, wanted: Sequence[int]) -> dict[int, dict[int, int]]:
+        """Every term of some bodies with its count, from a pass over all postings."""
+        terms: dict[int, dict[int, int]] = {number: {} for number in wanted}
+        for part in range(_PARTS):
+            for term, numbers, counts in self._part(part):
+                for number, count in zip(_decoded(numbers), counts, strict=True):
+                    if number in terms:
+                        terms[number][term] = terms[number].get(term, 0) + count
+        return terms
+
+    def _part(self, part: int) -> list[tuple[int, bytes, bytes]]:
+        """A share of all postings; they are too many to hold at once."""
+        rows = self._database.rows(
+            "SELECT term, bodies, counts FROM postings WHERE term % ? = ?", [_PARTS, part]
+        )
+        return [(term, numbers, counts) for term, numbers, counts in rows]
+
+    def fill_in(self) -> int:
+        """Index the bodies that were stored before there were postings; returns how many."""
+        done = 0
+        while True:
+            rows = self._database.rows(
+                "SELECT number, content FROM bodies"
+                " WHERE length IS NULL AND content IS NOT NULL ORDER BY number LIMIT ?",
+                [_TOGETHER],
+            )
+            if not rows:
+                return done
+            terms: dict[int, Found] = {}
+            lengths: list[int] = []
+            for number, text in rows:
+                counts = count_terms(text)
+                lengths.append(sum(counts.values()))
+                _collect(terms, number, counts)
+            with self._database.transaction() as connection:
+                append_rows(connection, "postings", _rows(terms))
+                connection.execute(
+                    "UPDATE bodies SET length = made.length FROM"
+                    " (SELECT unnest(?::UINTEGER[]) AS number, unnest(?::UINTEGER[]) AS length)"
+                    " AS made WHERE bodies.number = made.number",
+                    [[row[0] for row in rows], lengths],
+                )
+            done += len(rows)
+
+    def fold(self) -> None:
+        """Put all postings of a term into one row, without those of bodies that were dropped."""
+        kept = {
+            row[0]
+            for row in self._database.rows("SELECT number FROM bodies WHERE content IS NOT NULL")
+        }
+        with self._database.transaction() as connection:
+            connection.execute(
+                "CREATE TABLE folded (term UINTEGER NOT NULL, bodies BLOB NOT NULL,"
+                " counts BLOB NOT NULL)"
+            )
+            for part in range(_PARTS):
+                terms: dict[int, Found] = {}
+                for term, numbers, counts in sorted(self._part(part), key=_first):
+                    found = terms.setdefault(term, _nothing())
+                    for number, count in zip(_decoded(numbers), counts, strict=True):
+                        if number in kept:
+                            found[0].append(number)
+                            found[1].append(count)
+                rows = [row for row in _rows(terms) if row[1]]
+                append_rows(connection, "folded", rows)
+            connection.execute("DELETE FROM postings")
+            connection.execute("INSERT INTO postings SELECT term, bodies, counts FROM folded")
+            connection.execute("DROP TABLE folded")

@@ -1,0 +1,142 @@
+"""Both limits are hard, for any budget down to 0, any counter and any texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.compose.candidates import Candidate, Loaded
+from indexer.compose.rendering import message
+from indexer.compose.request import Request
+from indexer.compose.selection import FIRST_OMITTED, MOST_MISSES, Omitted, Selection, select
+from indexer.core.frames import Freshness
+from indexer.core.tokens import NullTokenCounter, TiktokenCounter, TokenCounter
+from tests.compose.conftest import candidate, loaded
+
+COUNTER = TiktokenCounter(encoding_name="o200k_base")
+
+
+class Grumpy:
+    """A counter whose messages cost more the more there are of them."""
+
+    def count_text(self, text: str) -> int:
+        return len(text)
+
+    def count_messages(self, messages: Sequence[Mapping[str, object]]) -> int:
+        return sum(len(str(one["content"])) for one in messages) * (1 + len(messages))
+
+
+def run(
+    texts: Sequence[str | None], request: Request, counter: TokenCounter = COUNTER
+) -> tuple[Selection, Omitted, list[Candidate]]:
+    rows = [candidate(number) for number in range(len(texts))]
+    by_id = {row.frame_id: text for row, text in zip(rows, texts, strict=True)}
+    omitted = Omitted()
+    return (
+        select(rows, request, lambda chunk: loaded(chunk, by_id), counter, omitted),
+        omitted,
+        rows,
+    )
+
+
+TEXTS = st.lists(st.none() | st.text(max_size=60) | st.sampled_from(["word " * 300, "é" * 90]))
+
+
+@given(
+    texts=TEXTS,
+    budget=st.integers(0, 400) | st.integers(0, 5000),
+    max_frames=st.none() | st.integers(0, 8),
+    counter=st.sampled_from([COUNTER, NullTokenCounter(), Grumpy()]),
+)
+@settings(max_examples=300)
+def test_never_above_budget_or_max_frames(
+    texts: list[str | None], budget: int, max_frames: int | None, counter: TokenCounter
+) -> None:
+    request = Request(budget=budget, max_frames=max_frames)
+    selection, omitted, rows = run(texts, request, counter)
+    messages = selection.messages()
+    assert counter.count_messages(messages) == selection.tokens <= budget
+    assert max_frames is None or len(messages) <= max_frames
+    # Everything is shown or accounted for, once.
+    assert len(selection.items) + omitted.counts.total() == len(rows)
+    shown = {item.loaded.candidate for item in selection.items}
+    assert shown.isdisjoint(left for left, _ in omitted.first)
+    assert len(omitted.first) == min(FIRST_OMITTED, omitted.counts.total())
+
+
+@pytest.mark.parametrize("budget", range(30))
+def test_every_small_budget_is_kept_and_used(budget: int) -> None:
+    smallest = COUNTER.count_messages([message("src/f0.py", "outline", "ann", "fresh", "a")])
+    selection, omitted, _ = run(["a", "b", "c"], Request(budget=budget))
+    assert selection.tokens <= budget
+    assert bool(selection.items) == (budget >= smallest)
+    if budget < smallest:
+        assert (selection.tokens, omitted.counts["budget"]) == (0, 3)
+
+
+def test_the_tokens_of_the_items_add_up_with_the_reply() -> None:
+    selection, _, _ = run(["one", "two two", "three"], Request())
+    assert selection.tokens == sum(item.tokens for item in selection.items) + 3
+    assert selection.tokens == COUNTER.count_messages(selection.messages())
+
+
+def test_what_is_too_large_does_not_keep_out_what_fits() -> None:
+    selection, omitted, rows = run(["word " * 500, "small"], Request(budget=100))
+    assert [item.loaded.candidate for item in selection.items] == [rows[1]]
+    assert omitted.counts == {"budget": 1}
+
+
+def test_after_many_misses_the_rest_is_not_even_read() -> None:
+    asked: list[int] = []
+    rows = [candidate(number) for number in range(5000)]
+
+    def load(chunk: Sequence[Candidate]) -> list[Loaded]:
+        asked.append(len(chunk))
+        return [Loaded(row, "word " * 500, Freshness.FRESH, "") for row in chunk]
+
+    omitted = Omitted()
+    selection = select(rows, Request(budget=300), load, COUNTER, omitted)
+    assert not selection.items
+    assert omitted.counts == {"budget": 5000}
+    assert sum(asked) < 4 * MOST_MISSES
+
+
+def test_a_body_that_is_gone_is_skipped_with_a_reason() -> None:
+    selection, omitted, rows = run(["a", None, "c"], Request())
+    assert [item.loaded.candidate for item in selection.items] == [rows[0], rows[2]]
+    assert omitted.first == [(rows[1], "missing")]
+
+
+@pytest.mark.parametrize("state", [s for s in Freshness if s is not Freshness.FRESH])
+def test_what_is_not_fresh_says_so_or_stays_out(state: Freshness) -> None:
+    rows = [candidate(0)]
+    for strict in (False, True):
+        omitted = Omitted()
+        selection = select(
+            rows,
+            Request(require_fresh=strict),
+            lambda chunk: [Loaded(row, "text", state, "why") for row in chunk],
+            COUNTER,
+            omitted,
+        )
+        assert selection.labels == [(rows[0].frame_id, state.value)]
+        if strict or state in (Freshness.ORPHANED, Freshness.UNMANAGED):
+            assert not selection.items
+            (reason,) = omitted.counts
+            assert state.value in reason
+        else:
+            assert f", {state.value})" in selection.messages()[0]["content"].splitlines()[0]
+
+
+def test_messages_stand_in_the_order_of_storing_whatever_was_chosen_first() -> None:
+    rows = [candidate(number, seq=9 - number) for number in range(5)]
+    by_id = {row.frame_id: row.path for row in rows}
+    selection = select(
+        rows, Request(), lambda chunk: loaded(chunk, dict(by_id)), COUNTER, Omitted()
+    )
+    assert [item.loaded.candidate for item in selection.items] == rows
+    shown = [one["content"].rpartition("\n\n")[2] for one in selection.messages()]
+    assert shown == [row.path for row in reversed(rows)]
