@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from indexer.core.canonical import commit_hash as commit_hash
     from indexer.core.canonical import content_hash as content_hash
     from indexer.core.tokens import TokenCounter as TokenCounter
+    from indexer.service.adapter import AgentAdapter as AgentAdapter
+    from indexer.service.adapter import ContextView as ContextView
+    from indexer.service.adapter import NewFrame as NewFrame
     from indexer.service.workspace import Workspace as Workspace
     from indexer.sessions import Session as Session
     from indexer.sessions import node_content_hash as node_content_hash
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _EXPORTS = {
+    "AgentAdapter": "indexer.service.adapter",
+    "ContextView": "indexer.service.adapter",
+    "NewFrame": "indexer.service.adapter",
     "Session": "indexer.sessions",
     "TokenCounter": "indexer.core.tokens",
     "Workspace": "indexer.service.workspace",
@@ -34,6 +40,9 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "AgentAdapter",
+    "ContextView",
+    "NewFrame",
     "Session",
     "TokenCounter",
     "Workspace",

@@ -26,7 +26,9 @@ FOUNDATION = LAYERS[-1]
 
 # Neighbours on one line that may know each other: importer, imported, why.
 NEIGHBOURS = {
+    ("cli", "web"): "`watch --web` hands the page to the service",
     ("core", "errors"): "a noun refuses bad input with the one base class of errors",
+    ("cli", "mcp"): "a command serves agents, and enters the server into their configuration",
     ("regenerate", "synthesis"): "regenerating a folder's frame plans a synthesis",
     ("compose", "compiler"): "a composition ends in the staged compiler",
     ("sessions", "compiler"): "a session's messages end in the staged compiler",
@@ -34,8 +36,14 @@ NEIGHBOURS = {
 
 # Libraries with one home; whoever else wants what they do asks that package.
 HOMES = {
+    "anyio": {"mcp"},
     "click": {"cli"},
     "duckdb": {"store"},
+    "mcp": {"mcp"},
+    "mcp_types": {"mcp"},
+    "jinja2": {"web"},
+    "markdown_it": {"web"},
+    "markupsafe": {"web"},
     "openai": {"generators"},
     "psycopg": {"shared"},
     "rich": {"cli"},
@@ -52,9 +60,14 @@ LATE = {
     "cli.failures": {"traceback"},  # only for a mistake of ours
     "cli.group": {"difflib"},  # only for a command that does not exist
     "cli.index_checks": {"indexer.store.database", "indexer.store.trees"},  # only `doctor`
+    "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly
     "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal
-    "cli.watch": {"indexer.service.run", "indexer.watch.debounce"},  # only the service itself
+    "cli.watch": {
+        "indexer.service.run",
+        "indexer.watch.debounce",  # only the service itself
+        "indexer.web.application",  # only with its page
+    },
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     # most workspaces have no such file; only `config` shows an address

@@ -10,6 +10,9 @@ import pytest
 import indexer
 
 NAMES = {
+    "AgentAdapter",
+    "ContextView",
+    "NewFrame",
     "Session",
     "TokenCounter",
     "Workspace",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from indexer.cli.columns import table
@@ -12,9 +10,8 @@ from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text, show
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
+from indexer.engine.roles import ROLES
 from indexer.errors import ExitCode
-
-ROLES: Final = ("reader", "writer", "synthesis")
 
 
 @click.group("agent", cls=GlobalGroup)

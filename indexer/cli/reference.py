@@ -57,6 +57,8 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "log": tuple(LogDocument.__annotations__),
     "diff": tuple(DiffDocument.__annotations__),
     "sql": tuple(SqlDocument.__annotations__),
+    "mcp install": ("client", "scope", "file", "name", "changed", "snippet"),
+    "mcp uninstall": ("client", "scope", "file", "name", "changed"),
     "export": ("file", "records"),
     "import": ("file", "records", "added", "diverged"),
     "shared status": (
@@ -80,7 +82,8 @@ _CONTEXT: Final = (
 )
 _JSON_NOTES: Final = {
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
-    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end.",
+    "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
+    " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address.",
     "get-node": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `tokens`,"
     " `content`, `created_at`, `node_id`, `action`, `meta`." + _BATCH,
     "list-frames": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `head`,"

@@ -111,7 +111,7 @@ def never_scanned(root: Path) -> StatusDocument:
         "agents": [],
         "not_fresh": [],
         "largest": [],
-        "service": {"running": False, "pid": None, "watches": 0, "degraded": None},
+        "service": {"running": False, "pid": None, "watches": 0, "degraded": None, "web": None},
     }
 
 
@@ -123,6 +123,8 @@ def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     if document["scanned"]:
         summary += _tree_summary(document)
     summary.append(("service", _service(document["service"])))
+    if document["service"].get("web"):
+        summary.append(("web page", on_screen(str(document["service"]["web"]))))
     parts.append(fields(summary))
     parts += _changes(document)
     parts += _not_fresh(document)

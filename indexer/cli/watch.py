@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +20,9 @@ from indexer.cli.scan import show_scan
 from indexer.engine.config import load_settings
 from indexer.errors import ExitCode
 
+if TYPE_CHECKING:
+    from indexer.web.application import WebPage
+
 
 @merkle_command("watch")
 @click.option("--once", is_flag=True, help="Do one full pass and stop.")
@@ -26,18 +32,32 @@ from indexer.errors import ExitCode
     callback=some_duration,
     help="Stop when nobody has asked anything for TIME (30s, 10m, 2h).",
 )
-def command(options: Globals, once: bool, idle_exit: float | None) -> int:
+@click.option(
+    "--web",
+    metavar="[PORT]",
+    is_flag=False,
+    flag_value=0,
+    type=click.IntRange(0, 65535),
+    help="Also serve a web page on this machine, at PORT or at one that is free.",
+)
+def command(options: Globals, once: bool, idle_exit: float | None, web: int | None) -> int:
     """Keep the index up to date while files change.
 
     Runs in the foreground until Ctrl-C or SIGTERM. Meanwhile it owns the index, and every
     other command asks it. With --once it does one full pass and ends, as CI wants it: a scan,
     then the declared frames that are stale. Exit status 1: some of them could not be made.
 
+    With --web it prints the address of a page that shows the workspace as it changes. The
+    address holds a token that is made anew at every start; `merkle status` shows it again.
+
     \b
-    Example:
+    Examples:
       merkle watch --idle-exit 10m
+      merkle watch --web
     """
-    return _once(options) if once else _serve(options, idle_exit)
+    if once and web is not None:
+        raise click.UsageError("--web needs a service: leave out --once.")
+    return _once(options) if once else _serve(options, idle_exit, web)
 
 
 def _once(options: Globals) -> int:
@@ -57,12 +77,13 @@ def _once(options: Globals) -> int:
     return verdict(made)
 
 
-def _serve(options: Globals, idle_exit: float | None) -> int:
+def _serve(options: Globals, idle_exit: float | None, web: int | None) -> int:
     # Imported late: `--once` needs neither the observer nor the server.
     from indexer.service.run import run_service
     from indexer.watch.debounce import Timing
 
     root = root_of(options)
+    page = None if web is None else _page(web)
     settings = load_settings(root, {"watch.idle_exit": idle_exit})
     line = None if options.quiet else StatusLine(live=is_terminal())
     try:
@@ -78,11 +99,31 @@ def _serve(options: Globals, idle_exit: float | None) -> int:
             ),
             rescan_every=settings.rescan_s,
             wait=settings.wait_s,
+            page=page,
+            on_page=lambda url: _tell_page(options, root, url),
         )
     finally:
+        if page is not None:
+            page.close()
         if line is not None:
             line.close()
-    if options.json:
+    if options.json and page is None:
         document: dict[str, Any] = {"workspace": str(root), "stopped": True}
         print_json(document)
     return ExitCode.FINE
+
+
+def _page(port: int) -> WebPage:
+    # Imported late: templates and markdown are for those who want the page.
+    from indexer.web.application import WebPage
+
+    return WebPage(port)
+
+
+def _tell_page(options: Globals, root: Path, url: str) -> None:
+    """The address, as soon as it is good; a script reads it from the one document there is."""
+    if options.json:
+        print_json({"workspace": str(root), "pid": os.getpid(), "web": url})
+    elif not options.quiet:
+        print_text(url)
+    sys.stdout.flush()

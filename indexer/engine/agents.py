@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.engine.documents import JsonObject
-from indexer.errors import UsageError
+from indexer.engine.roles import CAPABILITIES, ROLES, AgentError, check_agent_id
 from indexer.store.frames import Agent
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
-
-ROLES: Final = ("reader", "writer", "synthesis")
-CAPABILITIES: Final = {
-    "reader": ("read",),
-    "writer": ("read", "write"),
-    "synthesis": ("read", "synthesize", "write"),
-}
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]{0,127}")
-
-
-class AgentError(UsageError):
-    """The agent is unknown, or may not do that."""
-
-    code = "agent"
 
 
 def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
@@ -42,11 +26,7 @@ def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ())
 
 def check_agent(agent_id: str, role: str, can: Sequence[str]) -> tuple[str, ...]:
     """What an agent of that id and role is able to do; raises when there can be none."""
-    if not _ID.fullmatch(agent_id) or agent_id.startswith(GENERATED_AGENT_PREFIX):
-        raise AgentError(
-            f"{agent_id!r} cannot be an agent's id",
-            hint="use letters, digits and . _ - @ / +; `merkle:` is reserved",
-        )
+    check_agent_id(agent_id)
     if role not in ROLES:
         raise AgentError(f"{role!r} is no role", hint=f"use one of: {', '.join(ROLES)}")
     allowed = CAPABILITIES[role]
@@ -68,16 +48,28 @@ def list_agents(engine: Engine) -> JsonObject:
     }
 
 
+def require_agent(engine: Engine, agent: str, capability: str) -> JsonObject:
+    """Say that an agent may do something, for what is done in no agent's name; else raise."""
+    if capability not in CAPABILITIES["synthesis"]:
+        raise AgentError(
+            f"{capability!r} is no capability",
+            hint=f"use one of: {', '.join(CAPABILITIES['synthesis'])}",
+        )
+    check_writer(engine, agent, capability)
+    return {"agent": agent, "capability": capability}
+
+
 def check_writer(engine: Engine, agent_id: str, capability: str = "write") -> None:
     """Raise unless a registered agent may do that."""
     agent = engine.frames.agents().get(agent_id)
+    role = next(name for name in ROLES if capability in CAPABILITIES[name])
     if agent is None:
         raise AgentError(
             f"there is no agent {agent_id!r}",
-            hint=f"register it: `merkle agent add {agent_id} --role writer`",
+            hint=f"register it: `merkle agent add {agent_id} --role {role}`",
         )
     if capability not in agent.capabilities:
         raise AgentError(
             f"agent {agent_id} is a {agent.role} and cannot {capability}",
-            hint=f"`merkle agent add {agent_id} --role writer` gives it that right",
+            hint=f"`merkle agent add {agent_id} --role {role}` gives it that right",
         )

@@ -25,14 +25,14 @@ _BYTES: Final = {
 }  # fmt: skip
 _LONGEST: Final = 10 * 365 * 86400.0
 
+Value = int | float | str | None
+"""What a setting can be."""
+
 
 class ConfigError(UsageError):
     """A setting that cannot be used; names the file or variable, and the key."""
 
     code = "bad_config"
-
-
-Value = int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,15 @@ class Setting:
     default: Value
     parse: Callable[[object], Value]
     about: str
+    named: str = ""
+    """The environment variable, where it is not called after the key."""
     shown: Callable[[Any], Value] = field(default=lambda value: value)
     """The value as it may be seen; an address can hold a password."""
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
-        return "MERKLE_" + self.key.upper().replace(".", "_")
+        return self.named or "MERKLE_" + self.key.upper().replace(".", "_")
 
 
 def parse_bytes(value: object) -> int:
@@ -137,6 +139,12 @@ def _namespace(value: object) -> str:
     return value
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{on_screen(repr(value))} is not a text")
+    return value.strip()
+
+
 SETTINGS: Final = (
     Setting(
         "scan.size_limit", "bytes", 8 << 20, parse_bytes, "larger files get an id but no frames"
@@ -147,11 +155,14 @@ SETTINGS: Final = (
     Setting("watch.rescan", "s", 900, _positive_seconds, "time between full scans of the service"),
     Setting("watch.idle_exit", "s", None, _seconds_or_none, "stop the service when unused so long"),
     Setting("service.wait", "s", 30, parse_duration, "how long a command waits for the index"),
-    Setting("shared.url", "address", None, _address, "the team's store; none: no sharing", _masked),
+    Setting(
+        "shared.url", "address", None, _address, "the team's store; none: no sharing", shown=_masked
+    ),
     Setting("shared.namespace", "name", "team", _namespace, "which results are one team's"),
     Setting("shared.read_only", "flag", False, _flag, "use what others computed, give nothing"),
     Setting("shared.timeout", "s", 5, _positive_seconds, "longest wait for the team's store"),
     Setting("shared.lease", "s", 60, _positive_seconds, "how soon others take over from the dead"),
+    Setting("mcp.agent", "text", None, _text, "in whose name `merkle mcp` writes", "MERKLE_AGENT"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 _SECTIONS: Final = frozenset(setting.key.partition(".")[0] for setting in SETTINGS)
@@ -168,6 +179,7 @@ class Settings:
     rescan_s: float
     idle_exit_s: float | None
     wait_s: float
+    agent: str | None
     values: Mapping[str, Value]
     """The same values by key."""
     origins: Mapping[str, Origin]
@@ -209,6 +221,7 @@ def load_settings(
         rescan_s=values["watch.rescan"],
         idle_exit_s=values["watch.idle_exit"],
         wait_s=values["service.wait"],
+        agent=values["mcp.agent"],
         values=values,
         origins=origins,
         file=path if written is not None else None,

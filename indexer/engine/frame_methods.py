@@ -82,10 +82,17 @@ class FrameMethods:
         )  # fmt: skip
 
     def list_frames(
-        self, node: str, *, frame_type: str | None = None, content: bool = False
+        self,
+        node: str,
+        *,
+        frame_type: str | None = None,
+        content: bool = False,
+        limit: int | None = None,
     ) -> JsonObject:
-        """The full history of a node, newest first; with what the frames say on request."""
-        return operations.list_frames(self._engine, node, frame_type=frame_type, content=content)
+        """The history of a node, newest first; with what the frames say on request."""
+        return operations.list_frames(
+            self._engine, node, frame_type=frame_type, content=content, limit=limit
+        )
 
     def get_head(
         self, node: str, *, frame_type: str | None = None, agent: str | None = None
@@ -104,6 +111,7 @@ class FrameMethods:
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
         yes: bool = False,
@@ -113,8 +121,8 @@ class FrameMethods:
         """Make again what is stale at a node, or only tell what that would be."""
         return operations.run_to_end(
             self.begin_regenerate(
-                node, frame_type=frame_type, recursive=recursive, plan=plan, max_calls=max_calls,
-                max_cost=max_cost, yes=yes, models=models, progress=progress,
+                node, frame_type=frame_type, recursive=recursive, plan=plan, agent=agent,
+                max_calls=max_calls, max_cost=max_cost, yes=yes, models=models, progress=progress,
             )
         )  # fmt: skip
 
@@ -125,6 +133,7 @@ class FrameMethods:
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
         yes: bool = False,
@@ -133,7 +142,7 @@ class FrameMethods:
     ) -> Steps:
         """The same as steps, for whoever has other things to do in between."""
         return operations.regenerate(
-            self._engine, node, frame_type=frame_type, recursive=recursive, plan=plan,
+            self._engine, node, frame_type=frame_type, recursive=recursive, plan=plan, agent=agent,
             limits=operations.Limits(max_calls, max_cost, yes, models), progress=progress,
         )  # fmt: skip
 
@@ -186,6 +195,10 @@ class FrameMethods:
     def list_agents(self) -> JsonObject:
         """Every registered agent."""
         return operations.list_agents(self._engine)
+
+    def require_agent(self, agent: str, capability: str) -> JsonObject:
+        """Raise unless a registered agent may do that."""
+        return operations.require_agent(self._engine, agent, capability)
 
     def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file."""

@@ -84,11 +84,14 @@ def regenerate(
     frame_type: str | None,
     recursive: bool,
     plan: bool,
+    agent: str | None,
     limits: Limits,
     progress: Callable[[int], None] | None,
 ) -> Run | PlanRun:
     """Begin to make what is stale again, in declared scopes only; `plan` only tells."""
     engine.refresh_types()
+    if agent is not None and not plan:
+        check_writer(engine, agent)
     chosen = _with_sources(engine, _chosen(engine, frame_type))
     path = resolve_node(engine, node)["path"] if node else paths.ROOT
     if plan:
@@ -96,7 +99,7 @@ def regenerate(
     _look(engine, path)
     return Run(
         engine, path, chosen, recursive=recursive, limits=limits, progress=progress,
-        result=regeneration_document,
+        asked_by=agent, result=regeneration_document,
     )  # fmt: skip
 
 

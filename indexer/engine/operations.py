@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from indexer.engine.agents import add_agent, list_agents
+from indexer.engine.agents import add_agent, list_agents, require_agent
 from indexer.engine.compaction import compact
 from indexer.engine.composition import compile_events, compose, replay
 from indexer.engine.explain import explain
@@ -43,6 +43,7 @@ __all__ = [
     "put_frame",
     "regenerate",
     "replay",
+    "require_agent",
     "resolve_node",
     "run_query",
     "run_to_end",

@@ -137,13 +137,18 @@ def _frame_document(
 
 
 def list_frames(
-    engine: Engine, node: str, *, frame_type: str | None = None, content: bool = False
+    engine: Engine,
+    node: str,
+    *,
+    frame_type: str | None = None,
+    content: bool = False,
+    limit: int | None = None,
 ) -> JsonObject:
-    """The full history of a path, newest first; also of a path that is gone."""
+    """The history of a path, newest first: all of it, or so many; also of a path that is gone."""
     path = path_of(engine, node)
     tree = engine.tree_as_on_disk(path)
     heads = engine.shelf.heads_at(path)
-    stored = engine.frames.history(path, frame_type)
+    stored = engine.frames.history(path, frame_type, limit)
     known = engine.shelf.bodies(one.frame.content for one in stored)
     frames: list[JsonObject] = []
     for one in stored:

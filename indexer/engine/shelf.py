@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
@@ -15,6 +17,8 @@ from indexer.store.postings import index_bodies
 Slot = tuple[str, str]
 """type, agent"""
 
+_REMEMBERED: Final = 256
+"""How many batches back it is known which heads they moved."""
 Moved = tuple[HeadKey, FrameId | None]
 """A head that moved, and the frame it pointed to before."""
 
@@ -46,6 +50,10 @@ class Shelf:
         self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
         self.version = 0
         """Moves with every change of a head."""
+        self._stepping = threading.Lock()
+        """Held for moments only, unlike the other, which is held while a batch is stored."""
+        self._steps: deque[frozenset[str]] = deque(maxlen=_REMEMBERED)
+        """The paths whose heads moved, one set per version, newest last."""
 
     @property
     def slots(self) -> dict[Slot, dict[str, Head]]:
@@ -210,7 +218,7 @@ class Shelf:
         if self._models is not None:
             self._models.update(batch.models)
         if batch.heads:
-            self.version += 1
+            self._step(frozenset(path for path, _, _ in batch.heads))
 
     def _note_moved(self, moved: list[Moved]) -> None:
         with self._moving:
@@ -264,6 +272,25 @@ class Shelf:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._models = self._next_seq = self._next_number = None
             self._settled.clear()
-            self.version += 1
+            self._step(None)
         with self._moving:
             self._moved = None
+
+    def _step(self, moved: frozenset[str] | None) -> None:
+        """The next version, and which paths it moved; None when that is anybody's guess."""
+        with self._stepping:
+            if moved is None:
+                self._steps.clear()
+            else:
+                self._steps.append(moved)
+            self.version += 1
+
+    def moved_since(self, version: int) -> set[str] | None:
+        """The paths whose heads moved after a version; None when that is too long ago."""
+        with self._stepping:
+            steps = self.version - version
+            if steps > len(self._steps):
+                return None
+            return {
+                path for moved in list(self._steps)[len(self._steps) - steps :] for path in moved
+            }

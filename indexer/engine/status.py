@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LARGEST: Final = 5
 _NO_CHANGES: Final = Summary((), (), (), ())
-NO_SERVICE: Final = {"running": False, "pid": None, "watches": 0, "degraded": None}
+NO_SERVICE: Final = {"running": False, "pid": None, "watches": 0, "degraded": None, "web": None}
 
 
 def status_document(engine: Engine) -> StatusDocument:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 
 from indexer.core.changes import Change, summarize
@@ -77,6 +77,13 @@ class Broadcast:
             ]
             self._loop.call_soon_threadsafe(self._deliver, told)
 
+    def publish_session(self, name: str) -> None:
+        """Called on any thread after a session was written to."""
+        if self._queues:
+            told = [{"event": "session", "name": name}]
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._deliver, told)
+
     def _deliver(self, events: list[dict[str, Any]]) -> None:
         for queue in self._queues:
             for event in events:
@@ -98,21 +105,39 @@ class Broadcast:
         """How many streams are open."""
         return len(self._queues)
 
-    async def stream(self, heartbeat: float = 15.0) -> AsyncIterator[bytes]:
-        """Server-sent events until the service stops or the reader goes."""
+    async def follow(self, heartbeat: float = 15.0) -> AsyncGenerator[list[dict[str, Any]]]:
+        """What has happened, as soon as something has, until the service stops or the reader goes.
+
+        The first list is empty, and so is one now and then, as a sign of life.
+        """
         queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._queues.add(queue)
         try:
-            yield b": connected\n\n"
+            yield []
             while not (self._closed and queue.empty()):
                 try:
-                    event = await asyncio.wait_for(queue.get(), heartbeat)
+                    found = [await asyncio.wait_for(queue.get(), heartbeat)]
                 except TimeoutError:
-                    yield b": still here\n\n"
+                    yield []
                     continue
-                if event is None:
+                while not queue.empty():
+                    found.append(queue.get_nowait())
+                events = [event for event in found if event is not None]
+                if events:
+                    yield events
+                if len(events) < len(found):
                     return
-                data = json.dumps(event)
-                yield f"event: {event['event']}\ndata: {data}\n\n".encode()
         finally:
             self._queues.discard(queue)
+
+    async def stream(self, heartbeat: float = 15.0) -> AsyncIterator[bytes]:
+        """Server-sent events until the service stops or the reader goes."""
+        comment = b": connected\n\n"
+        async with contextlib.aclosing(self.follow(heartbeat)) as batches:
+            async for events in batches:
+                if not events:
+                    yield comment
+                    comment = b": still here\n\n"
+                for event in events:
+                    data = json.dumps(event)
+                    yield f"event: {event['event']}\ndata: {data}\n\n".encode()

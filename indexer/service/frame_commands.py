@@ -74,6 +74,7 @@ class FrameCommands(ABC):
         frame_type: str | None = None,
         recursive: bool = True,
         plan: bool = False,
+        agent: str | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
         yes: bool = False,
@@ -87,7 +88,7 @@ class FrameCommands(ABC):
         """
         return self.operate(
             "regenerate", progress, node=node, frame_type=frame_type, recursive=recursive,
-            plan=plan, max_calls=max_calls, max_cost=max_cost, yes=yes, models=models,
+            plan=plan, agent=agent, max_calls=max_calls, max_cost=max_cost, yes=yes, models=models,
         )  # fmt: skip
 
     def synthesize(
@@ -119,6 +120,10 @@ class FrameCommands(ABC):
     def agent_list(self) -> Document:
         """Every registered agent."""
         return self.operate("agents")
+
+    def agent_require(self, agent_id: str, capability: str) -> Document:
+        """Raise unless a registered agent may do that: read, write or synthesize."""
+        return self.operate("agent-require", agent=agent_id, capability=capability)
 
     def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> Document:
         """Write what was written and computed to a file."""

@@ -205,6 +205,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
             "frame_type": _is_text,
             "recursive": _is_flag,
             "plan": _is_flag,
+            "agent": _is_text,
             "models": _is_flag,
             **_LIMITS,
         },
@@ -223,6 +224,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "agent-add": Operation(
         "add_agent", {"agent_id": _is_text, "role": _is_text}, {"can": _is_texts}, writes=True
+    ),
+    "agent-require": Operation(
+        "require_agent", {"agent": _is_text, "capability": _is_text}, {}, writes=False
     ),
     "agents": Operation("list_agents", {}, {}, writes=False),
     "export": Operation("export_pack", {"file": _is_text}, {"nodes": _is_texts}, writes=True),

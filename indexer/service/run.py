@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import gc
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from indexer.engine.engine import Engine
 from indexer.errors import UncheckedError
@@ -24,6 +27,24 @@ from indexer.store.lock import holder, locked_by
 from indexer.watch.debounce import Timing
 
 StatusLine = Callable[[str], None]
+
+
+class Page(Protocol):
+    """What the service's process shows to browsers of this machine, beside the socket."""
+
+    @property
+    def url(self) -> str:
+        """Where it can be opened."""
+        ...
+
+    @property
+    def listener(self) -> socket.socket:
+        """The bound socket it is served on."""
+        ...
+
+    def application(self, api: Api) -> ASGIApp:
+        """What answers there."""
+        ...
 
 
 class _Server(uvicorn.Server):
@@ -57,8 +78,13 @@ def run_service(
     timing: Timing | None = None,
     rescan_every: float = 900.0,
     wait: float = 10.0,
+    page: Page | None = None,
+    on_page: StatusLine | None = None,
 ) -> None:
-    """Serve a workspace until SIGINT, SIGTERM, idleness, or a reason to stop by itself."""
+    """Serve a workspace until SIGINT, SIGTERM, idleness, or a reason to stop by itself.
+
+    With a page, its address is told once the workspace is owned.
+    """
     if is_initialised(root) and connect(root) is not None:
         raise locked_by(holder(Layout(root).lock))
     initialise(root)
@@ -70,7 +96,8 @@ def run_service(
         keeper = Keeper(engine, timing=timing, rescan_every=rescan_every)
         listening = stack.enter_context(contextlib.closing(_listen(root)))
         tell = on_status or (lambda text: None)
-        asyncio.run(_serve(engine, keeper, listening, idle_exit, tell))
+        show = on_page or (lambda url: None)
+        asyncio.run(_serve(engine, keeper, listening, page, idle_exit, tell, show))
     if keeper.fatal is not None:
         raise keeper.fatal
 
@@ -89,25 +116,28 @@ async def _serve(
     engine: Engine,
     keeper: Keeper,
     listening: Listening,
+    page: Page | None,
     idle_exit: float | None,
     tell: StatusLine,
+    show: StatusLine,
 ) -> None:
     loop = asyncio.get_running_loop()
     broadcast = Broadcast(loop)
     engine.subscribers.append(broadcast.publish)
     engine.frame_subscribers.append(broadcast.publish_frames)
     api = Api(engine, keeper, broadcast)
-    config = uvicorn.Config(
-        api.application(), log_level="critical", lifespan="off", access_log=False,
-        date_header=False, server_header=False, timeout_graceful_shutdown=5, ws="none",
-    )  # fmt: skip
-    server = _Server(config)
+    servers = [(_server(api.application()), listening.socket)]
+    if page is not None:
+        api.web = page.url
+        servers.append((_server(page.application(api)), page.listener))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if page is not None:
+        show(page.url)
     tell("scanning")
     keeper.start()
-    serving = asyncio.create_task(server.serve(sockets=[listening.socket]))
+    serving = asyncio.gather(*(server.serve(sockets=[bound]) for server, bound in servers))
     try:
         # Commands that come during the first scan wait here rather than at the lock.
         listening.announce()
@@ -116,14 +146,23 @@ async def _serve(
         # The keeper first: whoever waits for it is told, and then every request can end.
         await asyncio.to_thread(keeper.stop)
         broadcast.close()
-        server.leave()
+        for server, _ in servers:
+            server.leave()
         await serving
+
+
+def _server(application: ASGIApp) -> _Server:
+    config = uvicorn.Config(
+        application, log_level="critical", lifespan="off", access_log=False,
+        date_header=False, server_header=False, timeout_graceful_shutdown=5, ws="none",
+    )  # fmt: skip
+    return _Server(config)
 
 
 async def _follow(
     keeper: Keeper,
     api: Api,
-    serving: asyncio.Task[None],
+    serving: asyncio.Future[list[None]],
     stop: asyncio.Event,
     idle_exit: float | None,
     tell: StatusLine,

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from starlette.applications import Starlette
@@ -19,7 +19,6 @@ from starlette.routing import Route
 
 from indexer import __version__
 from indexer.engine.engine import Engine
-from indexer.engine.frame_methods import Steps
 from indexer.engine.status import recorded_status
 from indexer.errors import MerkleError, UsageError
 from indexer.service.events import Broadcast
@@ -47,9 +46,11 @@ class Api:
     """The routes of one workspace's service."""
 
     def __init__(self, engine: Engine, keeper: Keeper, broadcast: Broadcast) -> None:
-        self._engine = engine
-        self._keeper = keeper
-        self._broadcast = broadcast
+        self.engine = engine
+        self.keeper = keeper
+        self.broadcast = broadcast
+        self.web: str | None = None
+        """The address of the web page, where there is one."""
         self.last_used = time.monotonic()
         self._busy = 0
 
@@ -85,7 +86,17 @@ class Api:
     @property
     def idle_since(self) -> float | None:
         """Since when nobody has asked anything; None while somebody is being served."""
-        return None if self._busy or self._broadcast.readers else self.last_used
+        return None if self._busy or self.broadcast.readers else self.last_used
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """While this lasts the service is not idle."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            self.last_used = time.monotonic()
 
     def _route(
         self,
@@ -97,19 +108,16 @@ class Api:
         in_steps: bool = False,
     ) -> Route:
         async def endpoint(request: Request) -> Response:
-            self._busy += 1
-            try:
-                arguments = await _Arguments.of(request)
-                if inline:
-                    return _answer(200, operation(arguments))
-                if in_steps:
-                    return _answer(200, await _unless_gone(request, operation, arguments))
-                return _answer(200, await run_in_threadpool(operation, arguments))
-            except MerkleError as error:
-                return _answer(_status_of(error), error_document(error))
-            finally:
-                self._busy -= 1
-                self.last_used = time.monotonic()
+            with self.in_use():
+                try:
+                    arguments = await _Arguments.of(request)
+                    if inline:
+                        return _answer(200, operation(arguments))
+                    if in_steps:
+                        return _answer(200, await _unless_gone(request, operation, arguments))
+                    return _answer(200, await run_in_threadpool(operation, arguments))
+                except MerkleError as error:
+                    return _answer(status_of(error), error_document(error))
 
         return Route(path, endpoint, methods=[method])
 
@@ -117,7 +125,7 @@ class Api:
 
     def health(self, arguments: _Arguments) -> dict[str, Any]:
         """Whether the service is well."""
-        health = self._keeper.health()
+        health = self.keeper.health()
         return {
             "state": health.state,
             "reason": health.reason,
@@ -132,37 +140,38 @@ class Api:
     def status(self, arguments: _Arguments) -> dict[str, Any]:
         """The index against the disk, proved by a cookie unless the client will not wait."""
         if arguments.flag("wait", True):
-            caught_up = self._keeper.catch_up()
+            caught_up = self.keeper.catch_up()
             state = "current" if caught_up else "degraded"
         else:
             state = "unknown"
-        health = self._keeper.health()
+        health = self.keeper.health()
         if health.state == "unhealthy":
             raise DatabaseError(health.reason or "the database failed", hint="it is being reopened")
         if health.state == "unavailable":
             state = "unavailable"
         elif state == "degraded" or health.state == "degraded":
             # Events cannot be relied on: compare with the disk itself.
-            document = self._keeper.call(self._engine.status)
+            document = self.keeper.call(self.engine.status)
             if document["state"] == "current":
                 document["state"] = "degraded"
             return self._with_service(dict(document))
-        return self._with_service(dict(recorded_status(self._engine, state)))
+        return self._with_service(dict(recorded_status(self.engine, state)))
 
     def _with_service(self, document: dict[str, Any]) -> dict[str, Any]:
-        health = self._keeper.health()
+        health = self.keeper.health()
         document["service"] = {
             "running": True,
             "pid": os.getpid(),
             "watches": health.watches,
             "degraded": health.reason,
+            "web": self.web,
         }
         return document
 
     def scan(self, arguments: _Arguments) -> Any:
         """A scan on request."""
         force, accept = arguments.flag("force", False), arguments.flag("accept_empty", False)
-        return self._keeper.call(lambda: self._keeper.accept_scan(force=force, accept_empty=accept))
+        return self.keeper.call(lambda: self.keeper.accept_scan(force=force, accept_empty=accept))
 
     def validate(self, arguments: _Arguments) -> Any:
         """Every invariant; the disk too when asked."""
@@ -174,23 +183,23 @@ class Api:
         if expect is not None and not isinstance(expect, str):
             raise UsageError("expect_root must be text")
         if content or subset is not None:
-            self._keeper.catch_up()
+            self.keeper.catch_up()
         part = None if subset is None else (subset[0], subset[1])
-        return self._keeper.call(
-            lambda: self._engine.validate(content=content, subset=part, expect_root=expect)
+        return self.keeper.call(
+            lambda: self.engine.validate(content=content, subset=part, expect_root=expect)
         )
 
     def log(self, arguments: _Arguments) -> Any:
         """Recorded roots."""
-        return self._engine.log(arguments.number("limit", 20))
+        return self.engine.log(arguments.number("limit", 20))
 
     def diff(self, arguments: _Arguments) -> Any:
         """Two recorded roots compared."""
-        return self._engine.diff(arguments.text("old"), arguments.text("new"))
+        return self.engine.diff(arguments.text("old"), arguments.text("new"))
 
     def sql(self, arguments: _Arguments) -> Any:
         """One SELECT."""
-        return self._engine.sql(
+        return self.engine.sql(
             arguments.text("query"),
             limit=arguments.number("limit", 1000),
             timeout=min(arguments.seconds("timeout", 10.0), 300.0),
@@ -199,67 +208,73 @@ class Api:
     def resolve(self, arguments: _Arguments) -> Any:
         """A node by path or id."""
         node = arguments.text("node")
-        self._keeper.catch_up()
+        self.keeper.catch_up()
         # The tree in memory belongs to the keeper's thread.
-        return self._keeper.call(lambda: self._engine.resolve(node))
+        return self.keeper.call(lambda: self.engine.resolve(node))
 
     def why_ignored(self, arguments: _Arguments) -> Any:
         """The rule that leaves a path out."""
         path = arguments.text("path")
-        return self._keeper.call(lambda: self._engine.why_ignored(path))
+        return self.keeper.call(lambda: self.engine.why_ignored(path))
 
     def _frame_operation(self, operation: Operation) -> Callable[[_Arguments], Any]:
         """An operation on frames: after everything written before it, reads beside the keeper."""
 
         def run(arguments: _Arguments) -> Any:
             operation.arguments(arguments.values)
-            if not operation.disk:
-                return self._beside_disk(operation, arguments)
-            proved = self._keeper.catch_up()
-
-            def on_keeper(work: Callable[[], T]) -> T:
-                def looking() -> T:
-                    # Where events cannot be relied on, the engine looks at the disk itself.
-                    self._engine.served = proved
-                    try:
-                        return work()
-                    finally:
-                        self._engine.served = True
-
-                return self._keeper.call(looking)
-
             if operation.begin is not None:
-                started = on_keeper(lambda: operation.start(self._engine, arguments.values))
-                return self._in_steps(started, on_keeper, arguments.gone)
-            if operation.is_writing(arguments.values) or not proved:
-                return on_keeper(lambda: operation.run(self._engine, arguments.values))
-            return operation.run(self._engine, arguments.values)
+                return self._in_steps(operation, arguments)
+            writes = operation.is_writing(arguments.values)
+            document = self.perform(
+                lambda engine: operation.run(engine, arguments.values),
+                writes=writes,
+                disk=operation.disk,
+            )
+            if writes and operation.method.startswith("session_"):
+                self.broadcast.publish_session(str(arguments.get("name") or ""))
+            return document
 
         return run
 
-    def _in_steps(
-        self, work: Steps, on_keeper: Callable[[Callable[[], Any]], Any], gone: threading.Event
-    ) -> Any:
+    def perform(self, work: Callable[[Engine], T], *, writes: bool = False, disk: bool = True) -> T:
+        """Something done with the engine, after everything written before it has been seen.
+
+        What has nothing to do with files (`disk` is False) waits for no event.
+        """
+        proved = self.keeper.catch_up() if disk else True
+        if writes or not proved:
+            return self._on_keeper(lambda: work(self.engine), proved)
+        return work(self.engine)
+
+    def _on_keeper(self, work: Callable[[], T], proved: bool) -> T:
+        """Where events cannot be relied on, the engine looks at the disk itself."""
+
+        def looking() -> T:
+            self.engine.served = proved
+            try:
+                return work()
+            finally:
+                self.engine.served = True
+
+        return self.keeper.call(looking)
+
+    def _in_steps(self, operation: Operation, arguments: _Arguments) -> Any:
         """Work that may wait for hours, without the keeper: it only makes the steps."""
+        proved = self.keeper.catch_up() if operation.disk else True
+        work = self._on_keeper(lambda: operation.start(self.engine, arguments.values), proved)
         try:
-            while not gone.is_set() and not on_keeper(work.step):
+            while not arguments.gone.is_set() and not self._on_keeper(work.step, proved):
                 work.wait()
             work.leave()
         finally:
             # A keeper that stops has closed it already.
             with contextlib.suppress(StoppingError):
-                on_keeper(work.close)
+                self._on_keeper(work.close, proved)
         return work.document()
-
-    def _beside_disk(self, operation: Operation, arguments: _Arguments) -> Any:
-        """An operation that has nothing to do with files: it waits for no event."""
-        if operation.writes:
-            return self._keeper.call(lambda: operation.run(self._engine, arguments.values))
-        return operation.run(self._engine, arguments.values)
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""
-        return StreamingResponse(self._broadcast.stream(), media_type="text/event-stream")
+        return StreamingResponse(self.broadcast.stream(), media_type="text/event-stream")
 
 
 class _Arguments:
@@ -368,7 +383,8 @@ def error_document(error: MerkleError) -> dict[str, Any]:
     }
 
 
-def _status_of(error: MerkleError) -> int:
+def status_of(error: MerkleError) -> int:
+    """The HTTP status for an error."""
     if isinstance(error, TooLargeError):
         return 413
     if isinstance(error, StoppingError):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from indexer.engine.documents import (
     DiffDocument,
@@ -66,9 +66,7 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands, SharedCommands)
         self._closed: Engine | None = None
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike[str] | None = None, *, wait: float | None = None
-    ) -> Workspace:
+    def open(cls, path: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> Self:
         """Open the workspace at `path`, or the nearest one around the current folder.
 
         Nothing is created; `scan` initialises a new workspace, everything else refuses one.
@@ -78,7 +76,7 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands, SharedCommands)
             raise UsageError(f"{root} is not a folder", hint="name an existing folder")
         return cls(root, connect(root) if is_initialised(root) else None, wait)
 
-    def __enter__(self) -> Workspace:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -225,6 +225,18 @@ class FrameStore:
         )
         return {BodyHash(sha256): content for sha256, content in rows}
 
+    def body_lengths(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, int]:
+        """How many characters some bodies have; what was compacted away is missing."""
+        hashes = list(dict.fromkeys(wanted))
+        if not hashes:
+            return {}
+        rows = self._database.rows(
+            "SELECT sha256, length(content) FROM bodies"
+            " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL",
+            [hashes],
+        )
+        return {BodyHash(sha256): length for sha256, length in rows}
+
     def bodies_numbered(self, numbers: Iterable[int]) -> dict[BodyHash, str]:
         """The contents of some bodies by their numbers, without going through the others."""
         wanted = ",".join(str(int(number)) for number in set(numbers))
@@ -280,14 +292,16 @@ class FrameStore:
         """The hashes of all stored lists of inputs."""
         return {row[0] for row in self._database.rows("SELECT hash FROM input_lists")}
 
-    def history(self, path: str, frame_type: str | None = None) -> list[StoredFrame]:
-        """All frames of a path, newest first."""
+    def history(
+        self, path: str, frame_type: str | None = None, limit: int | None = None
+    ) -> list[StoredFrame]:
+        """The frames of a path, newest first: all, or so many."""
         clause = " AND type = ?" if frame_type is not None else ""
-        parameters = [path] if frame_type is None else [path, frame_type]
+        parameters: list[object] = [path] if frame_type is None else [path, frame_type]
         rows = self._database.rows(
             f"SELECT {_FRAME_COLUMNS} FROM frame_log WHERE path = ?{clause}"
-            " ORDER BY seq DESC, rowid DESC",
-            parameters,
+            " ORDER BY seq DESC, rowid DESC LIMIT ?",
+            [*parameters, limit],
         )
         return [_stored(row) for row in rows]
 

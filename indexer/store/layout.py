@@ -63,6 +63,16 @@ class Layout:
         return self.folder / "quarantine"
 
     @property
+    def starting(self) -> Path:
+        """The file whose flock lets one client at a time start a service."""
+        return self.folder / "starting"
+
+    @property
+    def service_log(self) -> Path:
+        """What a service that a client started has to say."""
+        return self.folder / "service.log"
+
+    @property
     def format_file(self) -> Path:
         """Format number and hash name, readable without opening the database."""
         return self.folder / "format.json"

@@ -40,6 +40,8 @@ LINES = {
     "invalidate": ["invalidate", "src"], "agent list": ["agent", "list"],
     "agent add": ["agent", "add", "dave", "--role", "reader"],
     "sql": ["sql", "SELECT 1"], "config": ["config"], "doctor": ["doctor"],
+    "mcp install": ["mcp", "install", "claude-code", "--print"],
+    "mcp uninstall": ["mcp", "uninstall", "claude-code"],
     "export": ["export", "my.pack"], "import": ["import", "my.pack"],
     "shared status": ["shared", "status"], "shared push": ["shared", "push"],
     "shared pull": ["shared", "pull"], "shared gc": ["shared", "gc"],

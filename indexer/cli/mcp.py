@@ -1,0 +1,193 @@
+"""`merkle mcp`, with `install` and `uninstall`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from indexer.cli.opening import root_of
+from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
+from indexer.cli.output import print_text, show
+from indexer.core.paths import on_screen
+from indexer.engine.config import load_settings
+from indexer.engine.roles import check_agent_id
+from indexer.errors import ExitCode, UncheckedError
+from indexer.mcp.clients import CLIENTS
+from indexer.mcp.install import find_place, install, snippet, uninstall
+from indexer.service.served import wake_service
+
+TOKEN_VARIABLE = "MERKLE_MCP_TOKEN"
+
+
+class MissingExtraError(UncheckedError):
+    """A part that is installed on request is not there."""
+
+    code = "missing_extra"
+
+
+@click.group("mcp", cls=GlobalGroup, invoke_without_command=True)
+@click.option(
+    "--agent",
+    metavar="A",
+    callback=plain_text,
+    help="In whose name frames are written; registered with `merkle agent add`.",
+)
+@click.option(
+    "--http",
+    "port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Serve streamable HTTP on 127.0.0.1 instead of standard input and output; 0: any port.",
+)
+@click.make_pass_decorator(Globals, ensure=True)
+@click.pass_context
+def command(context: click.Context, options: Globals, agent: str | None, port: int | None) -> int:
+    """Serve the workspace to coding agents over the Model Context Protocol.
+
+    It answers on standard input and output until the client leaves, and starts `merkle watch`
+    when no service runs. Without an agent it only reads. With MERKLE_MCP_TOKEN set, clients
+    over HTTP have to send it as a bearer token.
+
+    \b
+    Examples:
+      merkle mcp install claude-code
+      merkle agent add helper --role writer
+      merkle mcp --agent helper --http 8765
+    """
+    if context.invoked_subcommand is None:
+        _serve(options, agent, port)
+    return ExitCode.FINE
+
+
+def _serve(options: Globals, agent: str | None, port: int | None) -> None:
+    _refuse_without_extra()
+    root = root_of(options)
+    settings = load_settings(root, {"mcp.agent": agent})
+    if settings.agent is not None:
+        check_agent_id(settings.agent)
+    # First of all, so that it starts while the rest is being imported.
+    wake_service(root)
+    # Imported late: the protocol's library takes longer to load than everything else.
+    from indexer.mcp.calls import Calls
+    from indexer.mcp.run import run_http, run_stdio
+
+    calls = Calls(root, settings.agent, settings.wait_s)
+    if port is None:
+        if sys.stdin.isatty():
+            # A person, then, who would see nothing at all.
+            print_text("waiting for a client; `merkle mcp install CLIENT` sets one up", err=True)
+        run_stdio(calls)
+        return
+    token = os.environ.get(TOKEN_VARIABLE) or None
+    run_http(calls, port, token=token, tell=lambda text: print_text(text, err=True))
+
+
+def _refuse_without_extra() -> None:
+    if find_spec("mcp") is None:
+        raise MissingExtraError(
+            "`merkle mcp` needs the Python package mcp, which is not installed",
+            hint="install it: pip install 'merkle[mcp]'",
+        )
+
+
+_SCOPES = sorted({name for client in CLIENTS.values() for name in client.scopes})
+_client = click.argument("client", metavar="CLIENT", type=click.Choice(list(CLIENTS)))
+_scope = click.option(
+    "--scope",
+    type=click.Choice(_SCOPES),
+    help="Which of the client's files: the project's own, which others get too, or yours.",
+)
+_name = click.option(
+    "--name", metavar="NAME", default="merkle", show_default=True, help="What the server is called."
+)
+
+
+@merkle_command("install")
+@_client
+@_scope
+@_name
+@click.option(
+    "--agent", metavar="A", callback=plain_text, help="In whose name the client is to write."
+)
+@click.option("--print", "only_print", is_flag=True, help="Only print what would be written.")
+def install_(
+    options: Globals,
+    client: str,
+    scope: str | None,
+    name: str,
+    agent: str | None,
+    only_print: bool,
+) -> int:
+    """Enter the server into a client's configuration.
+
+    CLIENT is claude-code, claude-desktop, cursor, vscode, codex, gemini, windsurf or zed.
+    Everything else in the file stays as it is; a file with comments is not touched, and what
+    to put into it is printed instead.
+
+    \b
+    Examples:
+      merkle mcp install claude-code --agent helper
+      merkle mcp install codex --scope user --print
+    """
+    place = find_place(client, scope, root_of(options), name)
+    if agent is not None:
+        check_agent_id(agent)
+    entry = place.client.entry(place.scope, place.root, agent)
+    changed = False if only_print else install(place, entry)
+    document = _document(place, changed)
+    document["snippet"] = snippet(place, entry)
+    show(options, document, lambda told: _installed(told, only_print))
+    if not options.json and find_spec("mcp") is None:
+        print_text("note: pip install 'merkle[mcp]' is still to be done", err=True)
+    return ExitCode.FINE
+
+
+@merkle_command("uninstall")
+@_client
+@_scope
+@_name
+def uninstall_(options: Globals, client: str, scope: str | None, name: str) -> int:
+    """Take the server out of a client's configuration again.
+
+    \b
+    Example:
+      merkle mcp uninstall claude-code
+    """
+    place = find_place(client, scope, root_of(options), name)
+    show(options, _document(place, uninstall(place)), _uninstalled)
+    return ExitCode.FINE
+
+
+def _document(place: Any, changed: bool) -> dict[str, Any]:
+    return {
+        "client": place.client.title,
+        "scope": place.scope_name,
+        "file": str(place.file),
+        "name": place.name,
+        "changed": changed,
+    }
+
+
+def _installed(told: dict[str, Any], only_print: bool) -> str:
+    where = on_screen(told["file"])
+    if only_print:
+        # The snippet is made here, of an agent's id and paths that JSON has escaped.
+        return f"# {told['client']}, {where}\n{told['snippet'].rstrip()}"
+    if not told["changed"]:
+        return f"{told['client']} already has it: {where}"
+    return f"{told['client']} has it now: {where}\nrestart it, or reload its servers"
+
+
+def _uninstalled(told: dict[str, Any]) -> str:
+    where = on_screen(told["file"])
+    if not told["changed"]:
+        return f"{told['client']} does not have it: {where}"
+    return f"{told['client']} does not have it any more: {where}"
+
+
+command.add_command(install_)
+command.add_command(uninstall_)

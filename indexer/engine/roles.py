@@ -1,0 +1,33 @@
+"""What the roles of agents allow, readable without the database."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.errors import UsageError
+
+ROLES: Final = ("reader", "writer", "synthesis")
+CAPABILITIES: Final = {
+    "reader": ("read",),
+    "writer": ("read", "write"),
+    "synthesis": ("read", "synthesize", "write"),
+}
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]{0,127}")
+
+
+class AgentError(UsageError):
+    """The agent is unknown, or may not do that."""
+
+    code = "agent"
+
+
+def check_agent_id(agent_id: str) -> str:
+    """The id, refused where no agent could have it."""
+    if not _ID.fullmatch(agent_id) or agent_id.startswith(GENERATED_AGENT_PREFIX):
+        raise AgentError(
+            f"{agent_id!r} cannot be an agent's id",
+            hint="use letters, digits and . _ - @ / +; `merkle:` is reserved",
+        )
+    return agent_id

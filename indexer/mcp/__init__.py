@@ -1,0 +1,1 @@
+"""The workspace for coding agents: a server of the Model Context Protocol."""

@@ -1,0 +1,164 @@
+"""The protocol's side: tools and resources as the SDK wants them, errors as agents can use them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import anyio.to_thread
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from indexer import __version__
+from indexer.errors import MerkleError
+from indexer.mcp.addresses import MANIFEST_TEMPLATE, NODE_TEMPLATE, node_address, parse_address
+from indexer.mcp.calls import Calls
+from indexer.mcp.declarations import BY_NAME, INSTRUCTIONS, TOOLS, Declaration
+from indexer.mcp.labels import Document
+
+T = TypeVar("T")
+Context = ServerRequestContext[Any]
+
+_log: Final = logging.getLogger(__name__)
+_JSON: Final = "application/json"
+_UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
+
+
+def make_server(calls: Calls) -> Server[Any]:
+    """A server for one workspace and one agent."""
+    tools = [_tool(each) for each in TOOLS]
+
+    async def list_tools(
+        context: Context, parameters: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(
+        context: Context, parameters: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        try:
+            given = parameters.arguments or {}
+            answer = await _beside(lambda: calls.call(parameters.name, given))
+        except MerkleError as error:
+            return _refusal(error)
+        except Exception as error:
+            _log.exception("%s failed", parameters.name)
+            return _refusal(_surprise(error))
+        text = _dumped(answer)
+        content = types.TextContent(type="text", text=text)
+        return types.CallToolResult(content=[content], structured_content=json.loads(text))
+
+    async def list_resources(
+        context: Context, parameters: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        root = types.Resource(
+            name="workspace",
+            uri=node_address(""),
+            description="The workspace's root folder and what is known about it.",
+            mime_type=_JSON,
+        )
+        return types.ListResourcesResult(resources=[root])
+
+    async def list_templates(
+        context: Context, parameters: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=_templates())
+
+    async def read_resource(
+        context: Context, parameters: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri = str(parameters.uri)
+        try:
+            answer = await _beside(lambda: read(calls, uri))
+        except MerkleError as error:
+            problem = f"{error.message}; {error.hint}" if error.hint else error.message
+            raise MCPError(types.INVALID_PARAMS, problem, {"uri": uri}) from error
+        content = types.TextResourceContents(uri=uri, mime_type=_JSON, text=_dumped(answer))
+        # Never to be kept: a label on something kept would be a lie the moment a file changes.
+        return types.ReadResourceResult(contents=[content], ttl_ms=0)
+
+    return Server(
+        "merkle",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        get_tool_input_schema=lambda name: BY_NAME[name].input_schema if name in BY_NAME else None,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+    )
+
+
+def read(calls: Calls, uri: str) -> Document:
+    """What a resource holds: a node as get_node gives it, or a recorded manifest."""
+    kind, name = parse_address(uri)
+    if kind == "node":
+        return calls.call("get_node", {"node": f"path:{name}"})
+    return calls.manifest(name)
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """On a thread: it waits for the service, and a client that leaves need not wait for it."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _tool(declared: Declaration) -> types.Tool:
+    hints = types.ToolAnnotations(
+        read_only_hint=declared.reads_only,
+        # Frames and blocks are only ever added; nothing is overwritten.
+        destructive_hint=None if declared.reads_only else False,
+    )
+    return types.Tool(
+        name=declared.name,
+        description=declared.description,
+        input_schema=declared.input_schema,
+        output_schema=declared.output_schema,
+        annotations=hints,
+    )
+
+
+def _templates() -> list[types.ResourceTemplate]:
+    return [
+        types.ResourceTemplate(
+            name="node",
+            uri_template=NODE_TEMPLATE,
+            description="A file or folder with the frames about it.",
+            mime_type=_JSON,
+        ),
+        types.ResourceTemplate(
+            name="manifest",
+            uri_template=MANIFEST_TEMPLATE,
+            description="A recorded composition, message for message.",
+            mime_type=_JSON,
+        ),
+    ]
+
+
+def _refusal(error: MerkleError) -> types.CallToolResult:
+    """An error that says what to do next."""
+    told = json.loads(_dumped({"code": error.code, "message": error.message, "hint": error.hint}))
+    text = f"{told['message']}\nWhat to do: {told['hint']}" if told["hint"] else told["message"]
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)],
+        structured_content={"error": told},
+        is_error=True,
+    )
+
+
+def _surprise(error: Exception) -> MerkleError:
+    return MerkleError(
+        f"merkle failed in a way it should not: {type(error).__name__}: {error}",
+        hint="report it with the traceback from this server's standard error",
+    )
+
+
+def _dumped(answer: Document) -> str:
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    # The folder's own place may hold bytes that are not UTF-8; they get the path text form.
+    return _UNDECODABLE.sub(lambda found: f"\\\\x{ord(found.group()) - 0xDC00:02x}", text)

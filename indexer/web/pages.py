@@ -1,0 +1,297 @@
+"""What each page shows, as values for its template."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from itertools import zip_longest
+from typing import Any, Final
+
+from indexer import __version__
+from indexer.core import paths
+from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.tree import Tree
+from indexer.engine.chart import Chart
+from indexer.engine.documents import JsonObject
+from indexer.engine.engine import Engine
+from indexer.engine.freshness import judge
+from indexer.engine.resolve import UnknownNodeError
+from indexer.errors import UsageError
+from indexer.service.server import Api
+from indexer.web.drawing import MEANINGS, bar, maps
+
+LISTED: Final = 100
+"""Rows on one page of a table."""
+RECENT: Final = 8
+NOT_FRESH: Final = 12
+HISTORY: Final = 40
+DIFF_LISTED: Final = 500
+HITS: Final = 60
+FRAMES: Final = 20
+"""Frames that a search shows."""
+NAMED_CHANGES: Final = 4
+_LARGE_BATCH: Final = 2000
+"""Batches with more changes are counted, not listed, on the overview."""
+_DEEPEST_PAGE: Final = 10_000
+
+
+class Query:
+    """A request's query, read with clear errors."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self._values = values
+
+    def text(self, name: str, default: str = "") -> str:
+        """A text, as it came."""
+        value = self._values.get(name, default)
+        if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
+            raise UsageError(f"{name} holds a character that no text has")
+        return value
+
+    def page(self) -> int:
+        """The number of a table's page, from 0."""
+        value = self._values.get("page", "0")
+        if not (value.isascii() and value.isdigit() and int(value[:9]) < _DEEPEST_PAGE):
+            raise UsageError("page must be a whole number", hint="go back and follow the links")
+        return int(value[:9])
+
+
+class Pages:
+    """One method per page."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._chart = Chart(api.engine)
+        self._between: dict[tuple[str, str], list[tuple[str, str]]] = {}
+
+    # -- pages
+
+    def overview(self, query: Query) -> dict[str, Any]:
+        """The map of a folder, what is not fresh in it, recent roots, the service's health."""
+        at = paths.parse(query.text("at"))
+        by_files = query.text("size") == "files"
+        page = query.page()
+
+        def read(engine: Engine) -> dict[str, Any]:
+            tree = engine.tree_as_on_disk(paths.ROOT)
+            with self._chart as chart:
+                chart.bring_up_to(tree)
+                here = chart.known(at)
+                if here is None or here.kind != "directory":
+                    hint = "it may have been renamed or removed: begin at the top"
+                    raise UsageError(f"{paths.on_screen(at)} is no folder of this tree", hint=hint)
+                rows = chart.heaviest(at, (page + 1) * LISTED, by_files=by_files)
+                drawn = maps(chart, here, by_files=by_files)
+                stale = chart.in_state("stale", NOT_FRESH, below=at)
+            totals = tree.root.totals
+            return {
+                "at": at,
+                "here": here,
+                "by_files": by_files,
+                "crumbs": crumbs(at),
+                "maps": drawn,
+                "bar": bar(here.counts),
+                "meanings": MEANINGS,
+                "rows": rows[page * LISTED :],
+                "pages": pager(page, here.entries),
+                "totals": totals,
+                "root": tree.root_id.hex(),
+                "not_fresh": _not_fresh(engine, tree, stale),
+                "recent": self._recent(engine),
+                "health": self._health(),
+            }
+
+        return self._api.perform(read)
+
+    def node(self, query: Query) -> dict[str, Any]:
+        """One node: its record, its frames with freshness and reason, history, the chain."""
+        given = f"id:{query.text('id')}" if query.text("id") else f"path:{query.text('path')}"
+        shown = query.text("type") or None
+
+        def read(engine: Engine) -> dict[str, Any]:
+            found = _node_or_gone(engine, given)
+            path = found["path"]
+            history = engine.list_frames(f"path:{path}", limit=HISTORY + 1)["frames"]
+            types = sorted({slot[0] for slot in engine.shelf.heads_at(path)})
+            chain = None
+            if types:
+                chosen = shown if shown in types else None
+                chain = engine.explain(f"path:{path}", frame_type=chosen)
+            return {
+                "node": found,
+                "crumbs": crumbs(path),
+                "frames": [_with_look(frame) for frame in found["frames"]],
+                "types": types,
+                "history": history[:HISTORY],
+                "older": len(history) > HISTORY,
+                "chain": chain,
+                "children": found["children"][:LISTED],
+                "more_children": len(found["children"]) - LISTED,
+            }
+
+        return self._api.perform(read)
+
+    def search(self, query: Query) -> dict[str, Any]:
+        """Paths that hold every word, and the frames that have most to do with them."""
+        asked = query.text("q").strip()[:200]
+        words = asked.casefold().split()
+
+        def read(engine: Engine) -> dict[str, Any]:
+            hits: list[tuple[Any, ...]] = []
+            if words:
+                for path, entry in engine.tree_as_on_disk(paths.ROOT).walk():
+                    folded = path.casefold()
+                    if path and all(word in folded for word in words):
+                        name = folded.rpartition("/")[2]
+                        rank = (not all(word in name for word in words), len(path), path)
+                        hits.append((*rank, entry.kind.label, entry.size))
+            hits.sort()
+            found = [{"path": hit[2], "kind": hit[3], "size": hit[4]} for hit in hits[:HITS]]
+            frames = _relevant(engine, asked) if words else []
+            return {"asked": asked, "found": found, "count": len(hits), "frames": frames}
+
+        return self._api.perform(read)
+
+    def roots(self, query: Query) -> dict[str, Any]:
+        """Recorded roots, newest first."""
+        page = query.page()
+        listed = self._api.engine.log((page + 1) * LISTED + 1)["roots"]
+        part = listed[page * LISTED :]
+        rows = [
+            {**root, "before": part[number + 1]["root"] if number + 1 < len(part) else None}
+            for number, root in enumerate(part[:LISTED])
+        ]
+        total = page * LISTED + len(part)
+        return {"rows": rows, "pages": pager(page, total)}
+
+    def diff(self, query: Query) -> dict[str, Any]:
+        """What differs between two recorded roots."""
+        old, new = query.text("old", "@-1").strip(), query.text("new", "@-0").strip()
+        found: JsonObject = dict(self._api.perform(lambda engine: engine.diff(old, new)))
+        moved = {rename["old"] for rename in found["renamed"]}
+        came = {rename["new"] for rename in found["renamed"]}
+        groups = [
+            ("added", [path for path in found["added"] if path not in came]),
+            ("modified", found["modified"]),
+            ("removed", [path for path in found["removed"] if path not in moved]),
+        ]
+        return {
+            "old": found["old"],
+            "new": found["new"],
+            "asked": (old, new),
+            "groups": [(word, rows[:DIFF_LISTED], len(rows)) for word, rows in groups],
+            "renamed": found["renamed"][:DIFF_LISTED],
+            "renamed_count": len(found["renamed"]),
+        }
+
+    # -- parts
+
+    def _recent(self, engine: Engine) -> list[JsonObject]:
+        """The newest roots, each with the one before it and the first paths that changed."""
+        roots = engine.log(RECENT + 1)["roots"]
+        rows: list[JsonObject] = []
+        for root, before in zip_longest(roots[:RECENT], roots[1:]):
+            named: list[tuple[str, str]] = []
+            changed = root["added"] + root["modified"] + root["removed"]
+            if before is not None and changed <= _LARGE_BATCH:
+                named = self._changes(engine, before["root"], root["root"])
+            rows.append(
+                {
+                    **root,
+                    "before": before["root"] if before else None,
+                    "named": named[:NAMED_CHANGES],
+                    "unnamed": max(len(named) - NAMED_CHANGES, 0),
+                }
+            )
+        return rows
+
+    def _changes(self, engine: Engine, old: str, new: str) -> list[tuple[str, str]]:
+        """What lies between two roots; recorded roots never change, so neither does this."""
+        known = self._between.get((old, new))
+        if known is None:
+            found = engine.diff(old, new)
+            listed = (
+                ("modified", found["modified"]),
+                ("added", found["added"]),
+                ("removed", found["removed"]),
+            )
+            known = [(word, path) for word, part in listed for path in part]
+            if len(self._between) >= 8 * RECENT:
+                self._between.clear()
+            self._between[old, new] = known
+        return known
+
+    def _health(self) -> dict[str, Any]:
+        health = self._api.keeper.health()
+        return {
+            "state": health.state,
+            "reason": health.reason,
+            "pid": os.getpid(),
+            "version": __version__,
+            "watches": health.watches,
+            "batches": health.batches,
+            "memory": memory(),
+        }
+
+
+def crumbs(path: str) -> list[tuple[str, str]]:
+    """Every folder on the way to a path and the path itself, as name and path."""
+    steps = [*reversed(paths.ancestors(path)), path] if path else [path]
+    return [(paths.split(step)[1], step) for step in steps]
+
+
+def pager(page: int, total: int) -> dict[str, Any]:
+    """Which rows are shown, and the pages beside this one."""
+    first, last = page * LISTED + 1, min((page + 1) * LISTED, total)
+    return {
+        "first": first,
+        "last": last,
+        "total": total,
+        "before": page - 1 if page else None,
+        "after": page + 1 if last < total else None,
+    }
+
+
+def memory() -> int:
+    """Bytes this process holds in memory now, or at most held where that cannot be told."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+
+
+def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
+    """The frames that composition ranks first for a query."""
+    return list(engine.compose(query=asked, max_frames=FRAMES)["items"])
+
+
+def _node_or_gone(engine: Engine, given: str) -> JsonObject:
+    """A node with its frames; of a path that is gone, what is left to tell."""
+    try:
+        return engine.get_node(given)
+    except UnknownNodeError:
+        path = engine.list_frames(given, limit=1)["path"]
+        return {
+            "path": path, "kind": "gone", "node_id": "", "content_id": "", "size": 0,
+            "superseded": False, "children": [], "frames": [], "frame_count": 0,
+        }  # fmt: skip
+
+
+def _with_look(frame: JsonObject) -> JsonObject:
+    """A frame, and whether its text was written by somebody who may use markdown."""
+    return {**frame, "written": not frame["agent"].startswith(GENERATED_AGENT_PREFIX)}
+
+
+def _not_fresh(engine: Engine, tree: Tree, stale: list[str]) -> list[JsonObject]:
+    rows = []
+    for path in stale:
+        for (frame_type, agent), head in engine.shelf.heads_at(path).items():
+            judged = judge(engine, tree, path, frame_type, agent, head)
+            if judged.freshness.value == "stale":
+                rows.append(
+                    {"path": path, "type": frame_type, "agent": agent, "because": judged.because}
+                )
+    return rows

@@ -1,0 +1,58 @@
+"""Workspaces for agents, with a service and without."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.service.served import start_service
+from tests.mcp.wire import PATIENCE, REPOSITORY, end_service, fill, people
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the developer's own settings; a service that is left behind ends by itself."""
+    for name in [*os.environ]:
+        if name.startswith("MERKLE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("MERKLE_WATCH_IDLE_EXIT", "60s")
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+
+
+def _short_folder() -> Path:
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return Path(tempfile.mkdtemp(prefix="mk-mcp-", dir=base))
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    """A workspace with agents and outlines, and no service."""
+    root = _short_folder()
+    fill(root)
+    people(root)
+    yield root
+    end_service(root)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Path]:
+    """A workspace with agents and outlines whose service runs for the whole module."""
+    root, runtime = _short_folder(), _short_folder()
+    fill(root)
+    people(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        patch.setenv("MERKLE_WATCH_IDLE_EXIT", "60s")
+        patch.setenv("PYTHONPATH", str(REPOSITORY))
+        start_service(root, time.monotonic() + PATIENCE)
+    yield root
+    end_service(root)
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.rmtree(runtime, ignore_errors=True)

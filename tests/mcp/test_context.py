@@ -1,0 +1,101 @@
+"""compose, search and recorded manifests, as agents get them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from indexer import Workspace
+from tests.mcp.wire import answer, call, inside, refusal
+
+
+def test_compose_keeps_to_its_budget_and_labels_every_item(served: Path) -> None:
+    found = answer(call(served, None, "compose", nodes=["src"], budget=200))
+    assert found["tokens"] <= found["budget"] == 200
+    assert found["items"]
+    assert {item["freshness"] for item in found["items"]} == {"fresh"}
+    assert found["freshness"] == "fresh"
+    assert [message["role"] for message in found["messages"]] == ["user"] * len(found["items"])
+    assert answer(call(served, "bob", "compose", nodes=["src"], budget=200)) == found
+    nothing = answer(call(served, None, "compose", nodes=["src"], budget=0))
+    assert (nothing["items"], nothing["tokens"], nothing["freshness"]) == ([], 0, "none")
+    one = answer(call(served, None, "compose", max_frames=1, types=["outline"]))
+    assert len(one["items"]) == 1
+
+
+def test_compose_is_what_python_and_the_command_get(served: Path) -> None:
+    with Workspace.open(served) as workspace:
+        expected = workspace.compose(["README.md"], query="water", sources=["node", "parents"])
+    arguments = {"nodes": ["README.md"], "query": "water", "sources": ["node", "parents"]}
+    found = answer(call(served, None, "compose", **arguments))
+    for name in ("manifest_id", "items", "messages", "omitted", "candidates_sha256"):
+        assert found[name] == expected[name]
+
+
+def test_search_finds_the_most_relevant_first(served: Path) -> None:
+    found = answer(call(served, None, "search", query="tide", limit=2))
+    assert 1 <= found["found"] <= 2
+    assert found["freshness"] == "fresh"
+    assert all("tide" in result["content"].lower() for result in found["results"])
+    assert {"path", "type", "freshness", "frame_id", "tokens"} <= set(found["results"][0])
+    none = answer(call(served, None, "search", query="zeppelin"))
+    assert (none["results"], none["freshness"]) == ([], "none")
+    refusal(call(served, None, "search", query="  "))
+    refusal(call(served, None, "search"))
+
+
+def test_what_is_stale_says_so(project: Path) -> None:
+    seen = answer(call(project, "alice", "get_node", node="README.md"))["node_id"]
+    note = {"node": "README.md", "seen": seen, "type": "note", "content": "About zeppelins."}
+    answer(call(project, "alice", "put_frame", **note))
+    fresh = answer(call(project, None, "search", query="zeppelins"))
+    assert (fresh["freshness"], fresh["found"]) == ("fresh", 1)
+    (project / "README.md").write_text("# Something else\n")
+    stale = answer(call(project, None, "search", query="zeppelins"))
+    assert stale["freshness"] == stale["results"][0]["freshness"] == "stale"
+    assert stale["results"][0]["because"]
+    composed = answer(call(project, None, "compose", nodes=["README.md"], types=["note"]))
+    assert composed["freshness"] == "stale"
+    assert ", stale)" in composed["messages"][0]["content"]
+    strict = answer(
+        call(project, None, "compose", nodes=["README.md"], types=["note"], require_fresh=True)
+    )
+    assert (strict["items"], strict["freshness"]) == ([], "none")
+
+
+def test_a_recorded_manifest_is_a_resource(project: Path) -> None:
+    with Workspace.open(project) as workspace:
+        recorded = workspace.compose(["src"], budget=500, record=True)
+
+    async def session(client: Client) -> Any:
+        uri = f"merkle://manifest/{recorded['manifest_id']}"
+        return json.loads((await client.read_resource(uri)).contents[0].text)
+
+    (project / "src" / "main.py").write_text("def other():\n    return 2\n")
+    found = inside(project, None, session)
+    assert found["messages"] == recorded["messages"]
+    assert found["manifest_id"] == recorded["manifest_id"]
+    # Fresh as it was then, and it says that this is of then.
+    assert (found["freshness"], found["freshness_as_of"]) == ("fresh", "recorded")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"nodes": ["gone"]}, {"order": "luck"}, {"sources": ["node"]}, {"sources": ["moon"]},
+     {"query": ""}, {"budget": "much"}],
+)  # fmt: skip
+def test_refusals(served: Path, arguments: dict[str, Any]) -> None:
+    assert refusal(call(served, None, "compose", **arguments))["hint"]
+
+
+def test_manifests_can_be_compared(project: Path) -> None:
+    with Workspace.open(project) as workspace:
+        first = workspace.compose(["src"], record=True)["manifest_id"]
+        second = workspace.compose(["README.md"], record=True)["manifest_id"]
+    found = answer(call(project, None, "diff", old=first, new=second))
+    assert found["freshness"] == "recorded"
+    assert found["added"] or found["removed"]
