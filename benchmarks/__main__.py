@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import context_rows, frame_rows, session_rows, tree_rows
+from benchmarks import context_rows, frame_rows, session_rows, shared_rows, tree_rows
 from benchmarks.measure import REPOSITORY, Row, table
 from benchmarks.trees import make_tree
 
@@ -32,6 +32,9 @@ def measure(work: Path, files: int, rounds: int, only: str | None) -> Iterator[R
         "frames": lambda: frame_rows.first_pass_rows(work, max(3, rounds // 2)),
         "regenerate": lambda: frame_rows.edit_rows(big, spec, work, 40),
         "compose": lambda: context_rows.rows(big, spec, work, rounds, files),
+        "shared": lambda: shared_rows.cold_start_rows(
+            work, max(3, rounds // 2), min(files, shared_rows.FRAMES)
+        ),
     }
     for name, group in groups.items():
         if wanted is None or name in wanted:
@@ -43,7 +46,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--files", type=int, default=100_000, help="size of the large tree")
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
-    known = "sessions,start,scan,service,edit,frames,regenerate,compose"
+    known = "sessions,start,scan,service,edit,frames,regenerate,compose,shared"
     parser.add_argument("--only", help=f"groups to run: {known}")
     parser.add_argument("--work", type=Path, help="where to make the trees (default: temporary)")
     parser.add_argument(

@@ -70,11 +70,13 @@ LATE = {
     },
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
-    "engine.config": {"tomllib"},  # most workspaces have no such file
+    # most workspaces have no such file; only `config` shows an address
+    "engine.config": {"tomllib", "indexer.shared.masking"},
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
     "service.workspace": {"indexer.engine.engine"},  # a client of a service needs no database
+    "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
     "watch.choose": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }
 

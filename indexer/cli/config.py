@@ -45,7 +45,7 @@ def _document(root: Path, settings: Settings) -> dict[str, Any]:
         "settings": [
             {
                 "key": setting.key,
-                "value": settings.values[setting.key],
+                "value": setting.shown(settings.values[setting.key]),
                 "unit": setting.unit,
                 "origin": settings.origins[setting.key].kind,
                 "where": settings.origins[setting.key].where,

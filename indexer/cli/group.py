@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "mcp": "Serve the workspace to coding agents over the Model Context Protocol.",
     "export": "Write frames, agents and computed results to a file.",
     "import": "Take in a file that export wrote.",
+    "shared": "Share computed results with a team.",
     "compact": "Forget the bodies of old generated frames.",
     "lock": "Write merkle.lock, the content ids of all folders.",
     "prove": "Print the proof that the recorded root holds a file or folder.",

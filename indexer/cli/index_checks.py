@@ -9,6 +9,7 @@ from typing import Final
 
 from indexer.cli.columns import counted
 from indexer.cli.machine_checks import Check
+from indexer.cli.team_checks import check_team
 from indexer.core.hashing import workspace_hash
 from indexer.engine.config import FILE, load_settings
 from indexer.engine.llm_settings import declared_models, load_llm_settings
@@ -35,7 +36,7 @@ class Examined:
 def examine(root: Path) -> Examined:
     """Look at everything that belongs to the workspace, changing nothing."""
     found = Examined()
-    found.checks += [_settings(root), *_models(root)]
+    found.checks += [_settings(root), *_models(root), *check_team(root)]
     if not is_initialised(root):
         found.checks.append(
             Check("workspace", "warn", f"{root} has no index", "run `merkle scan` there")

@@ -85,6 +85,13 @@ def frame_progress(
     return _bar(options, "making frames", "frames")
 
 
+def team_progress(
+    options: Globals,
+) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
+    """The same for dealings with the team's store."""
+    return _bar(options, "sharing", "results")
+
+
 @contextlib.contextmanager
 def _bar(options: Globals, doing: str, what: str) -> Iterator[Callable[[int], None] | None]:
     if options.quiet or not is_terminal():

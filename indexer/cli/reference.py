@@ -61,6 +61,13 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "mcp uninstall": ("client", "scope", "file", "name", "changed"),
     "export": ("file", "records"),
     "import": ("file", "records", "added", "diverged"),
+    "shared status": (
+        "configured", "url", "namespace", "read_only", "team_key", "detects", "reachable",
+        "problem", "entries", "bodies", "bytes", "leases", "pending", "refused",
+    ),
+    "shared push": ("pushed", "offered", "pending"),
+    "shared pull": ("pulled", "known", "refused", "reasons"),
+    "shared gc": ("dropped", "bodies", "dry_run"),
     "compact": ("dropped", "kept"),
     "lock": ("path", "root", "folders", "written"),
     "prove": ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof"),
@@ -105,7 +112,8 @@ _JSON_NOTES: Final = {
     " `events`; each of `plan`: `path`, `type`, `action`, `because`, `tokens` (0 where no model is"
     " asked), and for frames that a model writes `tokens_out`, `cost`, `calls`, `model`,"
     " `estimated`; `totals`: `calls`, `reused`, `tokens`, `tokens_out`, `cost` (null where a price"
-    " is missing), `unpriced`." + _BATCH,
+    " is missing), `unpriced`. In a team also `shared`: `fetched`, `computed`, `pushed`, `refused`,"
+    " `problem`." + _BATCH,
     "synthesize": " `failed`, `stopped` and what follows as for `regenerate`." + _BATCH,
     "invalidate": _BATCH,
     **SESSION_NOTES,

@@ -85,7 +85,21 @@ def regenerated_text(name: str, document: JsonObject, *, quiet: bool = False) ->
     if not quiet:
         done = f"{document['regenerated']:,} made, {document['reused']:,} reused"
         lines.insert(0, f"{place(name)}: " + ("nothing made" if document["unchanged"] else done))
+    if document.get("shared") is not None:
+        lines += _team_lines(document["shared"], quiet)
     return "\n".join([*lines, *calls_lines(document, quiet=quiet)])
+
+
+def _team_lines(shared: JsonObject, quiet: bool) -> list[str]:
+    """What came from the team and went there; what is wrong is said even quietly."""
+    lines = []
+    if not quiet:
+        lines.append(f"team: {shared['fetched']:,} fetched, {shared['pushed']:,} pushed")
+    if shared["refused"]:
+        lines.append(click.style(f"team: {shared['refused']:,} rows refused", fg="red"))
+    if shared["problem"]:
+        lines.append(click.style(f"team: {on_screen(shared['problem'])}", fg="yellow"))
+    return lines
 
 
 def plan_text(name: str, document: JsonObject) -> str:

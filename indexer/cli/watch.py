@@ -96,7 +96,8 @@ def _once(options: Globals) -> int:
             made = workspace.regenerate(progress=progress, **watcher_limits(workspace.root))
     if options.json:
         counts = {"generated": made["regenerated"], "reused": made["reused"]}
-        print_json({**scanned, **counts, "failed": made["failed"]})
+        team = {"shared": made["shared"]} if "shared" in made else {}
+        print_json({**scanned, **counts, "failed": made["failed"], **team})
     else:
         show_scan(options, scanned)
         print_text(regenerated_text("", made, quiet=options.quiet), err=options.quiet)

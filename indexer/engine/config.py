@@ -6,15 +6,16 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from indexer.core.paths import on_screen
 from indexer.errors import UsageError
+from indexer.shared.address import NAMESPACE, kind_of
 
 FILE: Final = "merkle.toml"
-RESERVED: Final = frozenset({"agents", "frames", "llm", "shared", "types"})
+RESERVED: Final = frozenset({"agents", "frames", "llm", "types"})
 """Sections of the file that other parts of the product read and check themselves."""
 
 _NUMBER: Final = r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-zA-Z]*)"
@@ -56,6 +57,8 @@ class Setting:
     about: str
     named: str = ""
     """The environment variable, where it is not called after the key."""
+    shown: Callable[[Any], Value] = field(default=lambda value: value)
+    """The value as it may be seen; an address can hold a password."""
 
     @property
     def variable(self) -> str:
@@ -107,6 +110,35 @@ def _seconds_or_none(value: object) -> float | None:
     return None if value in ("none", "never") else _positive_seconds(value)
 
 
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise ValueError(f"{on_screen(repr(value))} is neither true nor false")
+
+
+def _address(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("it must be text such as postgresql://USER@HOST/DATABASE")
+    kind_of(value)
+    return value
+
+
+def _masked(value: str | None) -> str | None:
+    # Imported late: only `config` shows an address.
+    from indexer.shared.masking import masked
+
+    return masked(value)
+
+
+def _namespace(value: object) -> str:
+    if not isinstance(value, str) or not NAMESPACE.fullmatch(value):
+        raise ValueError("use up to 100 letters, digits, dots, dashes, underscores and slashes")
+    return value
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{on_screen(repr(value))} is not a text")
@@ -123,6 +155,13 @@ SETTINGS: Final = (
     Setting("watch.rescan", "s", 900, _positive_seconds, "time between full scans of the service"),
     Setting("watch.idle_exit", "s", None, _seconds_or_none, "stop the service when unused so long"),
     Setting("service.wait", "s", 30, parse_duration, "how long a command waits for the index"),
+    Setting(
+        "shared.url", "address", None, _address, "the team's store; none: no sharing", shown=_masked
+    ),
+    Setting("shared.namespace", "name", "team", _namespace, "which results are one team's"),
+    Setting("shared.read_only", "flag", False, _flag, "use what others computed, give nothing"),
+    Setting("shared.timeout", "s", 5, _positive_seconds, "longest wait for the team's store"),
+    Setting("shared.lease", "s", 60, _positive_seconds, "how soon others take over from the dead"),
     Setting("mcp.agent", "text", None, _text, "in whose name `merkle mcp` writes", "MERKLE_AGENT"),
 )
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

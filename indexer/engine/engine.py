@@ -32,6 +32,7 @@ from indexer.engine.late import LateModule
 from indexer.engine.root import check_root
 from indexer.engine.scanning import Looked, all_of, look, look_again, scan_document
 from indexer.engine.session_methods import SessionMethods
+from indexer.engine.shared_methods import SharedMethods
 from indexer.errors import MerkleError
 from indexer.scan.reconcile import Reconciled
 from indexer.scan.scopes import Scopes
@@ -59,7 +60,7 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
-class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods):
+class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedMethods):
     """One workspace, owned by this process while it is open."""
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from indexer.core.frames import FrameId
@@ -15,3 +16,14 @@ class Event(NamedTuple):
     type: str
     frame_id: FrameId | None
     because: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a regeneration did."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def count(self, action: str) -> int:
+        """How many events of a kind there were."""
+        return sum(event.action == action for event in self.events)

@@ -23,12 +23,13 @@ from indexer.store.postings import PostingStore
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
-    from indexer.engine import session_desk
+    from indexer.engine import session_desk, sharing
     from indexer.engine.engine import Engine
     from indexer.engine.runs import Run
     from indexer.engine.session_desk import Desk
 else:
     session_desk = LateModule("indexer.engine.session_desk")
+    sharing = LateModule("indexer.engine.sharing")
 
 
 class Framing:
@@ -52,6 +53,7 @@ class Framing:
         """Which run asks a model for what now; only the writing thread looks here."""
         self.runs: set[Run] = set()
         """Runs that may have answers under way."""
+        self._exchange: sharing.Exchange | None = None
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
         self._states: tuple[object, States] | None = None
@@ -64,7 +66,9 @@ class Framing:
         self._journal, self.redone = open_journal(self._engine)
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Let go of the journal and of the team's store."""
+        if self._exchange is not None:
+            self._exchange.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -92,10 +96,20 @@ class Framing:
         read = (text, *prompt_contents(root, self._prompts))
         if self._types is None or self._types[0] != read:
             tokens = Tokens(DEFAULT_TOKENIZER, self.count_tokens)
-            limit = load_settings(root).size_limit
-            types = load_types(root, limit, tokens)
+            settings = load_settings(root)
+            types = load_types(root, settings.size_limit, tokens)
             self._prompts = own_prompts(types.values())
             self._types = ((text, *prompt_contents(root, self._prompts)), types)
+            if self._exchange is not None:
+                self._exchange.close()
+            shared = settings.values["shared.url"] is not None
+            self._exchange = sharing.exchange(self._engine, settings) if shared else None
+
+    @property
+    def exchange(self) -> sharing.Exchange | None:
+        """The dealings with the team, where merkle.toml or the environment names its store."""
+        _ = self.types
+        return self._exchange
 
     @property
     def counter(self) -> TiktokenCounter:

@@ -117,6 +117,7 @@ def regeneration_document(run: Run) -> JsonObject:
         ],
         "plan": [],
         **run.usage(),
+        **run.shared(),
     }
 
 

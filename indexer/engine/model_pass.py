@@ -17,9 +17,10 @@ from indexer.core.frames import Action, FrameId, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.answers import FileSource, Source, TextSource
-from indexer.engine.events import Event
-from indexer.engine.model_calls import Answered, ModelCalls, Prepare, keep_answers
-from indexer.engine.regeneration import CHUNK, Outcome, Regeneration
+from indexer.engine.events import Event, Outcome
+from indexer.engine.model_calls import Answered, ModelCalls, Prepare
+from indexer.engine.model_team import ModelTeam
+from indexer.engine.regeneration import CHUNK, Regeneration
 from indexer.engine.types import FrameType
 from indexer.engine.workers import Task, read_exactly
 from indexer.generators.base import FileInput
@@ -80,6 +81,7 @@ class ModelPass:
         self._regeneration = Regeneration(
             engine, engine.tree, declared, outcome, asked_by=asked_by, answers=self, patient=True
         )
+        self._team = ModelTeam(engine, share=declared.share)
         self._steps: dict[str, Step] = {}
         self._open: dict[str, set[str]] = {}
         """Per folder, the children whose frames it waits for."""
@@ -178,11 +180,21 @@ class ModelPass:
         return True
 
     def wait(self) -> None:
-        """Wait for an answer; on any thread but the writing one of a service."""
+        """Wait for an answer, of a model or of whoever else asks for the same."""
         self._calls.wait(_LOOK_AGAIN if self._elsewhere else None)
+
+    @property
+    def waits_for_team(self) -> bool:
+        """Whether another machine or run has to answer, and no call of this one is under way."""
+        return self._team.is_on and self._elsewhere and not self._calls.under_way
+
+    def wait_for_team(self, seconds: float) -> None:
+        """Wait a moment for another machine."""
+        self._team.wait(seconds)
 
     def close(self) -> None:
         """End the worker processes; answers under way are the caller's."""
+        self._team.close()
         self._regeneration.close()
 
     def _plan(self) -> None:
@@ -234,7 +246,7 @@ class ModelPass:
         """Make answers durable, then the frames that they allow."""
         if not answers:
             return
-        keep_answers(self._engine, answers)
+        self._team.keep(answers)
         steps: dict[str, Step] = {}
         for one in answers:
             want = self._wanted.get(one.key)
@@ -275,6 +287,11 @@ class ModelPass:
 
     def _ask(self) -> None:
         """Begin calls, the first in rank first, while there is room."""
+        had = self._team.fetch(self._wanted)
+        known = {path: step for key in had for path, step in self._wanted.pop(key).steps.items()}
+        if known:
+            self._chunks.append(list(self._with_folders(known).values()))
+            return
         if self._most_wanted is not None:
             needed = self._needed()
             self.too_many = needed if needed > self._most_wanted else 0
@@ -283,7 +300,6 @@ class ModelPass:
         self._rank_new()
         again: list[tuple[Rank, MemoKey]] = []
         self._elsewhere = False
-        known: dict[str, Step] = {}
         while self._queue and self._calls.has_room:
             rank, key = heapq.heappop(self._queue)
             want = self._wanted.get(key)
@@ -293,9 +309,11 @@ class ModelPass:
             if content is not None:
                 # Another run has got it meanwhile.
                 known.update(self._wanted.pop(key).steps)
-            elif self._calls.is_claimed(key):
+            elif self._calls.is_claimed(key) or (ours := self._team.is_ours(key)) is False:
                 self._elsewhere = True
                 again.append((rank, key))
+            elif ours is None:
+                known.update(self._wanted.pop(key).steps)
             else:
                 writer = self._writer(want)
                 self._calls.ask(key, generation, writer, self._prepare(want, writer))

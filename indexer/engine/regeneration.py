@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,21 +10,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from indexer.core import paths
 from indexer.core.frames import (
     Action,
-    BasisHash,
     BodyHash,
     ChildBody,
     ChildFrame,
-    Frame,
     Head,
     MemoKey,
     basis_of_generated,
     basis_of_synthesis,
-    body_hash,
-    frame_id,
     key_of_file,
     key_of_folder,
 )
-from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.answers import (
@@ -36,36 +30,32 @@ from indexer.engine.answers import (
     TextSource,
     about_model,
 )
-from indexer.engine.events import Event
+from indexer.engine.bodies import Bodies
+from indexer.engine.events import Event, Outcome
 from indexer.engine.freshness import Part, fresh_head, parts_of
-from indexer.engine.inputs import children_document, remember_inputs
+from indexer.engine.inputs import children_document
+from indexer.engine.late import LateModule
+from indexer.engine.placing import MadeFrame, place
+from indexer.engine.teamwork import Children, FolderWave, TeamWork
 from indexer.engine.types import FrameType, bystanders
 from indexer.engine.workers import Generated, GeneratorPool, Maker, Task
-from indexer.errors import CorruptError
 from indexer.generators.llm.writer import ModelWriter
-from indexer.regenerate.plan import Step, chunks, stale_steps
+from indexer.regenerate.plan import Step, chunks, stale_steps, waves
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
 
 if TYPE_CHECKING:
+    from indexer.engine import model_team
     from indexer.engine.engine import Engine
+else:
+    # Only in a team with types that models write.
+    model_team = LateModule("indexer.engine.model_team")
 
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
 
 _SHORT_CHUNK: Final = 60
 """Steps up to which each policy reads for itself."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a regeneration did."""
-
-    events: list[Event] = field(default_factory=list)
-
-    def count(self, action: str) -> int:
-        """How many events of a kind there were."""
-        return sum(event.action == action for event in self.events)
 
 
 @dataclass(slots=True)
@@ -83,13 +73,18 @@ class Regeneration:
     """Who is told what a model has to write."""
     patient: bool = False
     """Whether folders wait until everything below them is current."""
-    _bodies: dict[BodyHash, str] = field(default_factory=dict)
-    """Bodies made or read in this pass that a folder above may still need."""
     _fetched: bool = False
     """Whether the bodies that this chunk's policies may need have been read."""
+    _bodies: Bodies = field(init=False)
     _pool: GeneratorPool | None = None
+    patience: float | None = None
+    """Seconds to wait for what another machine computes; None: as long as it does."""
+    _team: TeamWork | None = None
     _stuck: set[tuple[str, bytes]] = field(default_factory=set)
     """What could not be made current with the content it has: not tried again in this pass."""
+
+    def __post_init__(self) -> None:
+        self._bodies = Bodies(self.engine.shelf)
 
     def run(self, within: str = paths.ROOT, *, recursive: bool = True) -> None:
         """Make everything that is stale in the scope."""
@@ -100,6 +95,7 @@ class Regeneration:
                 files -= self._run_chunk(chunk, files)
                 if self.progress is not None:
                     self.progress(len(chunk))
+            self._give_what_is_due()
         finally:
             self.close()
 
@@ -150,18 +146,80 @@ class Regeneration:
             )
         return self._pool
 
+    # -- with the team
+
+    def _begin_teamwork(self) -> None:
+        """In a team, who computes what is settled chunk by chunk."""
+        exchange, shelf = self.engine.framing.exchange, self.engine.shelf
+        self._team = None
+        if exchange is not None and self.type.share:
+            generation = lambda key: shelf.memo(key)[0]  # noqa: E731
+            self._team = TeamWork(exchange, generation, self._bodies.texts, self.patience)
+
+    def _give_what_is_due(self) -> None:
+        exchange = self.engine.framing.exchange
+        if exchange is not None:
+            exchange.catch_up()
+
+    def _share_folders(self, wave: list[Step], chunk: list[Step], batch: FrameBatch) -> FolderWave:
+        """Results of a wave's folders: from the team, or computed here for the team too."""
+        shared, maker = FolderWave(), self.type.folder
+        if self._team is None or maker is None:
+            return shared
+        waiting: dict[MemoKey, list[Step]] = {}
+        for step in wave:
+            if step.entry.folder is None or self._team.waits_below(step.path):
+                continue
+            children = shared.children[step.path] = self._children(step, batch)
+            if not children[2] and (self.patient or maker.writer is not None):
+                continue
+            key = key_of_folder(maker.print, self.type.name, children[1])
+            if self._memo(key, batch)[1] is None:
+                shared.first.setdefault(key, step.path)
+                waiting.setdefault(key, []).append(step)
+
+        def compute(keys: list[MemoKey]) -> None:
+            for key in keys:
+                step = waiting[key][0]
+                bodies = shared.children[step.path][1]
+                shared.computed[key] = self._run_policy(key, step, bodies, chunk, batch)
+
+        if maker.writer is not None:
+            self._take_paid(list(waiting))
+        else:
+            self._team.settle(waiting, batch, compute)
+        return shared
+
+    def _take_paid(self, keys: list[MemoKey]) -> None:
+        """Answers of models that another member has; asking for more is not decided here."""
+        if self._team is not None and keys:
+            model_team.take_paid(self.engine, keys)
+
+    def _memo(self, key: MemoKey, batch: FrameBatch) -> tuple[int, BodyHash | None]:
+        return batch.memo.get(key) or self.engine.shelf.memo(key)
+
+    # -- a chunk
+
     def _run_chunk(self, chunk: list[Step], files: int) -> int:
         """Make and store one group; returns how many files were in it."""
         batch = FrameBatch()
+        self._begin_teamwork()
         of_files = [step for step in chunk if step.entry.kind is Kind.FILE]
         made = self._make_files(of_files, files, batch)
         self._fetched = False
-        events: list[Event] = []
-        for step in chunk:
-            if step.entry.kind is Kind.FILE:
-                events += self._file_frame(step, made.get(step.path), batch)
-            else:
-                events += self._folder_frame(step, chunk, batch)
+        told: dict[str, list[Event]] = {}
+        # Alone all in turn; in a team what can be asked for together.
+        for wave in waves(chunk) if self._team else [chunk]:
+            shared = self._share_folders(wave, chunk, batch)
+            for step in wave:
+                if self._team and step.path in self._team.elsewhere:
+                    continue
+                if step.entry.kind is Kind.FILE:
+                    told[step.path] = self._file_frame(step, made.get(step.path), batch)
+                else:
+                    told[step.path] = self._folder_frame(step, chunk, batch, shared)
+        # In the order of the plan, whatever order they were made in.
+        events = [event for step in chunk for event in told.get(step.path, ())]
         self._take_back_proofs(batch)
         try:
             if batch:
@@ -170,7 +228,9 @@ class Regeneration:
             # They may name lists that are not stored now.
             self.engine.input_chains.clear()
             raise
-        self._note_stuck(chunk)
+        elsewhere = self._team.elsewhere if self._team else ()
+        self._note_stuck(step for step in chunk if step.path not in elsewhere)
+        self._give_what_is_due()
         self.outcome.events += events
         return sum(step.entry.kind is Kind.FILE for step in chunk)
 
@@ -188,6 +248,7 @@ class Regeneration:
         """A body for every file: from the memo, or by the generator."""
         made: dict[str, _Made] = {}
         waiting: dict[MemoKey, list[Step]] = {}
+        asked: list[tuple[MemoKey, Step]] = []
         sources: dict[str, BodyHash] = {}
         for step in steps:
             name = paths.text_to_bytes(paths.split(step.path)[1])
@@ -205,10 +266,39 @@ class Regeneration:
             if known is not None:
                 made[step.path] = self._known_file(key, known)
             elif self.type.file.writer is not None:
-                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
+                asked.append((key, step))
             else:
                 # The same name and content twice in one pass is computed once.
                 waiting.setdefault(key, []).append(step)
+
+        self._take_paid([key for key, _ in asked])
+        for key, step in asked:
+            known = self.engine.shelf.memo(key)[1]
+            if known is not None:
+                made[step.path] = self._known_file(key, known)
+            else:
+                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
+
+        def compute(keys: Iterable[MemoKey]) -> None:
+            chosen = {key: waiting[key] for key in keys}
+            self._compute_files(chosen, sources, expected, batch, made)
+
+        if self._team is None:
+            compute(waiting)
+            return made
+        for key, content in self._team.settle(waiting, batch, compute).items():
+            made.update((step.path, _Made(content, Action.REUSED)) for step in waiting[key])
+        return made
+
+    def _compute_files(
+        self,
+        waiting: dict[MemoKey, list[Step]],
+        sources: Mapping[str, BodyHash],
+        expected: int,
+        batch: FrameBatch,
+        made: dict[str, _Made],
+    ) -> None:
+        """Run the generator once per key, at another place where the first is gone."""
         while waiting:
             first = [where[0] for where in waiting.values()]
             outcomes = self._run_generator(first, sources, expected)
@@ -221,7 +311,6 @@ class Regeneration:
                 else:
                     self._take_outcome(key, where, outcome, batch, made)
             waiting = again
-        return made
 
     def _known_file(self, key: MemoKey, content: BodyHash) -> _Made:
         assert self.type.file is not None
@@ -243,7 +332,7 @@ class Regeneration:
         if self.type.input is None:
             tasks = [Task(step.path, step.entry.content_id, step.entry.size) for step in steps]
             return pool.run(tasks, expected)
-        self._read_bodies(sources[step.path] for step in steps)
+        self._bodies.read(sources[step.path] for step in steps)
         return [pool.run_on(step.path, self.body_of(sources[step.path])) for step in steps]
 
     def _input_head(self, step: Step) -> Head | None:
@@ -262,7 +351,7 @@ class Regeneration:
         if outcome.body is None:
             made.update((step.path, _failed(outcome)) for step in where)
             return
-        content = self._keep_body(outcome.body, batch)
+        content = self._bodies.keep(outcome.body, batch)
         batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
         for number, step in enumerate(where):
             action = Action.GENERATED if number == 0 else Action.REUSED
@@ -281,15 +370,12 @@ class Regeneration:
             node_id, self.type.file.print, source.frame_id if source else None
         )
         agent = self.type.rules.file_agent
-        return self._put(
-            step, agent, basis, made.content, made.action, node_id, None, batch, True, made.about
-        )
+        frame = MadeFrame(agent, basis, made.content, made.action, node_id, True, about=made.about)
+        return place(self.engine, self.type, step, frame, batch, self.asked_by)
 
     # -- folders
 
-    def _children(
-        self, step: Step, batch: FrameBatch
-    ) -> tuple[list[ChildFrame], list[ChildBody], bool]:
+    def _children(self, step: Step, batch: FrameBatch) -> Children:
         """What a folder's frame is made from, and whether every part of it is current."""
         rules, algorithm, current = self.type.rules, self.engine.algorithm, True
         frames: list[ChildFrame] = []
@@ -310,64 +396,67 @@ class Regeneration:
 
         return parts_of(self.engine, self.tree, self.type, step.path, step.entry, head_at)
 
-    def _folder_frame(self, step: Step, chunk: list[Step], batch: FrameBatch) -> list[Event]:
+    def _folder_frame(
+        self, step: Step, chunk: list[Step], batch: FrameBatch, shared: FolderWave
+    ) -> list[Event]:
         maker = self.type.folder
         assert maker is not None
-        frames, bodies, current = self._children(step, batch)
+        children = shared.children.get(step.path) or self._children(step, batch)
+        frames, bodies, current = children
         if not current and (self.patient or maker.writer is not None):
             return []
         basis = basis_of_synthesis(
             paths.text_to_bytes(step.path), self.type.name, maker.print, frames
         )
         key = key_of_folder(maker.print, self.type.name, bodies)
-        generation, content = batch.memo.get(key, self.engine.shelf.memo(key))
-        action, about = Action.REUSED, {}
+        action, problem, about = Action.REUSED, None, {}
         if maker.writer is not None:
-            if content is None:
+            if self._memo(key, batch)[1] is None:
                 self.answers.want(key, step, FolderSource(tuple(bodies)))
                 return []
             action, about = self.answers.action(key), about_model(self.engine.shelf, key)
-        if content is None:
-            assert not isinstance(maker.policy, ModelWriter)
+        elif key in shared.computed:
+            problem = shared.computed[key]
+            action = Action.GENERATED if shared.first[key] == step.path else action
+        elif self._memo(key, batch)[1] is None:
             action = Action.GENERATED
-            self._fetch_bodies(step, chunk, batch)
-            inputs = self.inputs_of(bodies)
-            try:
-                content = self._keep_body(maker.policy.synthesize(inputs), batch)
-            except Exception as error:  # a custom policy may raise anything
-                problem = f"{type(error).__name__}: {error}"
-                return [Event("failed", step.path, self.type.name, None, problem)]
-            batch.memo[key] = (generation, content)
+            problem = self._run_policy(key, step, bodies, chunk, batch)
+        content = self._memo(key, batch)[1]
+        if content is None:
+            return [Event("failed", step.path, self.type.name, None, problem or "")]
         node_id = self.tree.node_id(step.path, step.entry)
         document = children_document(maker.print, frames)
         agent = self.type.rules.folder_agent
-        return self._put(
-            step, agent, basis, content, action, node_id, document, batch, current, about
-        )
+        frame = MadeFrame(agent, basis, content, action, node_id, current, document, about)
+        return place(self.engine, self.type, step, frame, batch, self.asked_by)
+
+    def _run_policy(
+        self,
+        key: MemoKey,
+        step: Step,
+        bodies: list[ChildBody],
+        chunk: list[Step],
+        batch: FrameBatch,
+    ) -> str | None:
+        """Compute a folder's body into the batch; why that failed, if it did."""
+        assert self.type.folder is not None
+        assert not isinstance(self.type.folder.policy, ModelWriter)
+        self._fetch_bodies(step, chunk, batch)
+        inputs = self.inputs_of(bodies)
+        try:
+            content = self._bodies.keep(self.type.folder.policy.synthesize(inputs), batch)
+        except Exception as error:  # a custom policy may raise anything
+            return f"{type(error).__name__}: {error}"
+        batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
+        return None
 
     def inputs_of(self, bodies: Iterable[ChildBody]) -> list[ChildInput]:
         """A folder's children as a policy sees them."""
-        return [
-            ChildInput(paths.bytes_to_text(name), kind, self.body_of(body) if body else None)
-            for name, kind, body in bodies
-        ]
+        return self._bodies.inputs_of(bodies)
 
     def body_of(self, content: BodyHash) -> str:
         """A body that must be stored."""
-        known = self._bodies.get(content)
-        if known is None:
-            self._read_bodies([content])
-            known = self._bodies.get(content)
-        if known is None:
-            raise CorruptError(
-                f"the body {content.hex()[:12]} of a head is not stored",
-                hint="run `merkle repair`: what is generated is made again from the files",
-            )
-        return known
-
-    def _read_bodies(self, wanted: Iterable[BodyHash]) -> None:
-        missing = [content for content in wanted if content not in self._bodies]
-        self._bodies.update(self.engine.shelf.bodies(missing))
+        return self._bodies.of(content)
 
     def _fetch_bodies(self, step: Step, chunk: list[Step], batch: FrameBatch) -> None:
         """Read the bodies that a policy is about to see; in a long chunk those of all policies.
@@ -378,8 +467,7 @@ class Regeneration:
             self._read_parts([step], batch)
         elif not self._fetched:
             self._fetched = True
-            if len(self._bodies) > 20 * CHUNK:
-                self._bodies = dict(batch.bodies)
+            self._bodies.shrink(20 * CHUNK, batch)
             self._read_parts(chunk, batch)
 
     def _read_parts(self, steps: Iterable[Step], batch: FrameBatch) -> None:
@@ -389,54 +477,7 @@ class Regeneration:
             if step.entry.folder is not None:
                 parts = self._parts(step, batch)
                 wanted.update(part.head.content for part in parts if part.head is not None)
-        self._read_bodies(wanted)
-
-    # -- storing
-
-    def _keep_body(self, body: str, batch: FrameBatch) -> BodyHash:
-        content = body_hash(body)
-        batch.bodies[content] = body
-        self._bodies[content] = body
-        return content
-
-    def _put(
-        self,
-        step: Step,
-        agent: str,
-        basis: BasisHash,
-        content: BodyHash,
-        action: Action,
-        node_id: NodeId,
-        document: dict[str, object] | None,
-        batch: FrameBatch,
-        current: bool,
-        extra: Mapping[str, object],
-    ) -> list[Event]:
-        identity = frame_id(basis, self.type.name, agent, content)
-        verified = step.entry.content_id if current else None
-        key = (step.path, self.type.name, agent)
-        old = self.engine.shelf.head(*key)
-        config = self.type.rules.config_for(step.entry)
-        head = Head(identity, basis, content, verified, config, action)
-        if old is not None and old.frame_id == identity:
-            # The same frame again: only the proof of its freshness can be new.
-            again = head._replace(action=old.action)
-            if again != old:
-                batch.heads[key] = again
-            ran = action is Action.GENERATED
-            return [Event(action.value, step.path, self.type.name, identity)] if ran else []
-        inputs = None
-        if document is not None:
-            inputs = remember_inputs(self.engine, key, document, batch)
-        about = {"action": action.value, **extra}
-        if self.asked_by is not None:
-            about["asked_by"] = self.asked_by
-        meta, now, kind = json.dumps(about), self.engine.clock.now_ns(), self.type.name
-        batch.frames.append(
-            Frame(identity, step.path, kind, agent, basis, content, node_id, inputs, meta, now)
-        )
-        batch.heads[key] = head
-        return [Event(action.value, step.path, self.type.name, identity)]
+        self._bodies.read(wanted)
 
 
 class _Made(NamedTuple):

@@ -8,11 +8,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from indexer.engine.documents import JsonObject
+from indexer.engine.events import Outcome
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
 from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
 from indexer.engine.model_pass import ModelPass
 from indexer.engine.planning import Plan, Totals
-from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.engine.regeneration import Regeneration
 from indexer.engine.types import FrameType
 from indexer.errors import UsageError
 from indexer.generators.llm.budget import NOTHING
@@ -194,6 +195,11 @@ class Run:
             "stopped": self._stopped,
             "waiting": self._waiting,
         }
+
+    def shared(self) -> JsonObject:
+        """What passed between this workspace and its team, where it has one."""
+        exchange = self._engine.framing.exchange
+        return {} if exchange is None else {"shared": exchange.report()}
 
     def _confirm(self, plan: Plan, totals: Totals) -> None:
         """Refuse a run that is larger than may be begun without a word."""

@@ -36,7 +36,7 @@ DEFAULT_TYPES: Final[dict[str, Any]] = {"outline": {"file": "outline", "folder":
 DEFAULT_TOKENIZER: Final = "o200k_base"
 DEFAULT_POLICY: Final = "concatenate"
 """How frames of a type that is not declared are put together."""
-_KEYS: Final = {"scope", "file", "folder", "input", "verify"}
+_KEYS: Final = {"scope", "file", "folder", "input", "verify", "share"}
 MODEL: Final = ModelWriter.name
 TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
@@ -86,6 +86,8 @@ class FrameType:
     folder: FolderMaker | None
     input: str | None
     rules: Rules
+    share: bool = True
+    """Whether the team is asked for its results, and given them."""
 
     @property
     def writers(self) -> tuple[ModelWriter, ...]:
@@ -144,7 +146,8 @@ def undeclared_type(name: str, scope: str, policy: str | None, tokens: Tokens) -
         folder_agent=GENERATED_AGENT_PREFIX + folder.policy.name,
         gathers=name,
     )
-    return FrameType(name, None, folder, None, rules)
+    # Nobody declared it, so nobody said that others may have it.
+    return FrameType(name, None, folder, None, rules, share=False)
 
 
 def file_maker(
@@ -242,9 +245,10 @@ def _frame_type(
             f"merkle.toml: types.{name}.{unknown[0]} is not a setting",
             hint=f"known are: {', '.join(sorted(_KEYS))}",
         )
-    verify = table.get("verify")
-    if verify is not None and not isinstance(verify, bool):
-        raise TypeConfigError(f"merkle.toml: types.{name}.verify is neither true nor false")
+    verify, share = table.get("verify"), table.get("share")
+    for setting, value in (("verify", verify), ("share", share)):
+        if value is not None and not isinstance(value, bool):
+            raise TypeConfigError(f"merkle.toml: types.{name}.{setting} is neither true nor false")
     of_file = _maker(name, "file", table.get("file"))
     of_folder = _maker(name, "folder", table.get("folder"))
     if verify and MODEL in (of_file or ("",))[0:1] + (of_folder or ("",))[0:1]:
@@ -281,7 +285,7 @@ def _frame_type(
         folder_agent=GENERATED_AGENT_PREFIX + (folder.policy.name if folder else "none"),
         gathers="" if file else name,
     )
-    return FrameType(name, file, folder, source.name if source else None, rules)
+    return FrameType(name, file, folder, source.name if source else None, rules, share is not False)
 
 
 def _written(write: MakeWriter, name: str, options: dict[str, object]) -> FileMaker | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -170,6 +170,20 @@ def chunks(steps: Iterator[Step], size: int) -> Iterator[list[Step]]:
             group = []
     if group:
         yield group
+
+
+def waves(steps: Sequence[Step]) -> list[list[Step]]:
+    """Files first, then folders in groups that need nothing of each other, the lowest first."""
+    heights: dict[str, int] = {}
+    groups: dict[int, list[Step]] = {}
+    for step in steps:
+        # Children come before their parents, so what is below a folder has been seen.
+        height = heights.get(step.path, 0) if step.entry.folder is not None else -1
+        groups.setdefault(height, []).append(step)
+        if step.path != paths.ROOT:
+            parent = paths.split(step.path)[0]
+            heights[parent] = max(heights.get(parent, 0), height + 1)
+    return [groups[height] for height in sorted(groups)]
 
 
 def readers_of(inputs: Mapping[str, str | None], source: str) -> list[str]:

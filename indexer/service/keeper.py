@@ -396,7 +396,7 @@ class Keeper:
 
     def _after_batch(self, moved: bool) -> None:
         self._batches += moved
-        if moved or not self._started.is_set():
+        if moved or not self._started.is_set() or self._maintainer.owes:
             self._maintainer.begin()
         self._plan_rescan()
         if moved and not self._next_flush:

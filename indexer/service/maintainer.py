@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from indexer.engine.engine import Engine
+from indexer.engine.events import Outcome
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
 from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
 from indexer.engine.model_pass import ModelPass
-from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.engine.regeneration import Regeneration
+from indexer.engine.sharing import PATIENCE_SERVED
 from indexer.engine.types import FrameType
 from indexer.errors import MerkleError, UsageError
 from indexer.generators.llm.budget import Caps
@@ -37,6 +39,12 @@ class Maintainer:
         self.reused = 0
         self._version = -1
         """Of the heads, when everything was last made."""
+
+    @property
+    def owes(self) -> bool:
+        """Whether the team has yet to get what was computed while it could not be reached."""
+        exchange = self._engine.framing.exchange if self._types is not None else None
+        return exchange is not None and exchange.owes
 
     @property
     def remark(self) -> str | None:
@@ -85,6 +93,10 @@ class Maintainer:
         try:
             if isinstance(current, ModelPass):
                 done = current.step()
+                if current.is_waiting and current.waits_for_team:
+                    # No call of ours will wake us; the team is looked at again after a moment.
+                    current.wait_for_team(PATIENCE_SERVED)
+                    current.is_waiting = False
                 more = not done and not current.is_waiting
             else:
                 more = current.run_some(self._engine.tree)
@@ -130,7 +142,9 @@ class Maintainer:
                 calls, most = self._model_calls(settings), settings.values["watch_calls_per_pass"]
                 found.append(ModelPass(engine, declared, Outcome(), calls, most_wanted=most))
             else:
-                found.append(Regeneration(engine, engine.tree, declared, Outcome()))
+                found.append(
+                    Regeneration(engine, engine.tree, declared, Outcome(), patience=PATIENCE_SERVED)
+                )
         return found
 
     def _model_calls(self, settings: LlmSettings) -> ModelCalls:

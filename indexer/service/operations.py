@@ -192,6 +192,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "prove": Operation("prove", {"node": is_text}, {}, writes=False),
     "report": Operation("report", {}, {"base": is_text}, writes=False),
     "compact": Operation("compact", {"keep_seconds": is_number}, {}, writes=True),
+    "shared-status": Operation("shared_status", {}, {}, writes=False),
+    "shared-push": Operation("shared_push", {}, {}, writes=True),
+    "shared-pull": Operation("shared_pull", {}, {}, writes=True),
+    "shared-gc": Operation(
+        "shared_gc", {"unused_seconds": is_number}, {"dry_run": is_flag}, writes=True
+    ),
     "session-new": _session(
         "session_new",
         {},

@@ -27,6 +27,7 @@ from indexer.service.context_commands import ContextCommands
 from indexer.service.frame_commands import FrameCommands
 from indexer.service.operations import OPERATIONS
 from indexer.service.session_commands import SessionCommands
+from indexer.service.shared_commands import SharedCommands
 from indexer.store.layout import FOLDER, initialise, is_initialised
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands):
+class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands, SharedCommands):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:

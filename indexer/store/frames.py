@@ -43,6 +43,8 @@ class FrameBatch:
     inputs: dict[bytes, InputList] = field(default_factory=dict)
     models: dict[MemoKey, ModelResult] = field(default_factory=dict)
     agents: list[Agent] = field(default_factory=list)
+    due: list[tuple[MemoKey, int]] = field(default_factory=list)
+    """Keys with generations that the team is to be given."""
     manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
     indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
     """The bodies' numbers and postings, made when the batch is stored."""
@@ -421,6 +423,7 @@ class FrameStore:
                 "agent_log",
                 [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
             )
+            append_rows(connection, "share_due", batch.due)
             if batch.sessions is not None:
                 batch.sessions.write(connection)
             if batch.journal_number is not None:

@@ -170,5 +170,10 @@ _MODELS: Final = """
     );
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS)
+_SHARING: Final = """
+    -- A queue: what was computed here for the team and has not been handed over yet.
+    CREATE TABLE share_due (key BLOB NOT NULL, generation UINTEGER NOT NULL);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING)
 """Step N brings a store from version N to N + 1."""

@@ -46,6 +46,8 @@ LINES = {
     "export": ["export", "my.pack"], "import": ["import", "my.pack"],
     "lock": ["lock"], "prove": ["prove", "src"], "report": ["report", "report.md"],
     "verify": ["verify", "proof.json", "--root", "0" * 64],
+    "shared status": ["shared", "status"], "shared push": ["shared", "push"],
+    "shared pull": ["shared", "pull"], "shared gc": ["shared", "gc"],
     "compact": ["compact"], "repair": ["repair"], "completion": ["completion", "bash"],
     "session new": ["session", "new", "other"],
     "session append": ["session", "append", "talk", "--type", "output", "--text", "said"],
@@ -80,6 +82,8 @@ def test_the_json_keys_are_true(
     name: str, peopled: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(peopled.parent)
+    if name.startswith("shared"):
+        monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{peopled.parent}/team.db")
     if name == "import":
         assert merkle("-C", peopled, *LINES["export"]).code == 0
     if name in ("prove", "verify"):

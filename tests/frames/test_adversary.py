@@ -10,7 +10,8 @@ import pytest
 
 from indexer.core.frames import FrameId
 from indexer.engine import regeneration, workers
-from indexer.engine.regeneration import Outcome, Regeneration
+from indexer.engine.events import Outcome
+from indexer.engine.regeneration import Regeneration
 from indexer.errors import CorruptError, UsageError
 from tests.frames.space import Space, python
 

@@ -1,0 +1,43 @@
+"""What `doctor` asks about the team's store."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from indexer.cli.columns import counted
+from indexer.cli.machine_checks import Check
+from indexer.engine.config import load_settings
+from indexer.engine.late import LateModule
+from indexer.errors import UsageError
+
+# Most workspaces have no team.
+sharing = LateModule("indexer.engine.sharing")
+client = LateModule("indexer.shared.client")
+base = LateModule("indexer.shared.base")
+masking = LateModule("indexer.shared.masking")
+
+
+def check_team(root: Path) -> list[Check]:
+    """Whether the store that is set can be reached, and what protects it; nothing without one."""
+    try:
+        settings = load_settings(root)
+    except UsageError:
+        # Told already, where the settings are looked at.
+        return []
+    if settings.values["shared.url"] is None:
+        return []
+    member = sharing.membership(settings)
+    where = f"{masking.masked(member.url)}, namespace {member.namespace}"
+    with contextlib.closing(client.Client(member)) as asked:
+        try:
+            usage = asked.usage()
+        except base.SharedError as error:
+            return [Check("team", "warn", f"{where}: {error.message}", error.hint)]
+    checks = [Check("team", "ok", f"{where}: {counted(usage.entries, 'result')}")]
+    if not member.team_key:
+        advice = f"set {sharing.TEAM_KEY} for every member: a secret that the server never sees"
+        checks.append(
+            Check("team key", "ok", "not set: changes made on purpose are not noticed", advice)
+        )
+    return checks

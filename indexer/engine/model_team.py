@@ -1,0 +1,104 @@
+"""A pass over a type that models write, in a team: nobody pays for what another has paid for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from indexer.core.frames import MemoKey
+from indexer.engine.model_calls import Answered, keep_answers
+
+if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
+    from indexer.engine.sharing import Exchange
+
+LOOK_AGAIN: Final = 0.5
+"""Seconds between two looks at what other machines have got meanwhile."""
+
+FROM_TEAM: Final = {"from": "team"}
+"""What is known of an answer that another machine paid for."""
+
+
+def take_paid(engine: Engine, keys: list[MemoKey]) -> list[MemoKey]:
+    """Take what the team has of some answers, in one conversation; the keys of those."""
+    exchange = engine.framing.exchange
+    if exchange is None or not keys:
+        return []
+    entries = exchange.look_up({key: engine.shelf.memo(key)[0] for key in keys})
+    # Paid for by somebody: journalled here like an answer of our own.
+    keep_answers(
+        engine, [Answered(one.key, one.generation, one.body, dict(FROM_TEAM)) for one in entries]
+    )
+    return [one.key for one in entries]
+
+
+class ModelTeam:
+    """Look-ups, leases and gifts for answers of models, on the writing thread."""
+
+    def __init__(self, engine: Engine, *, share: bool) -> None:
+        self._engine = engine
+        self._share = share
+        self._held: set[MemoKey] = set()
+        self._looked: dict[MemoKey, float] = {}
+
+    @property
+    def _exchange(self) -> Exchange | None:
+        return self._engine.framing.exchange if self._share else None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a team at all."""
+        return self._exchange is not None
+
+    def fetch(self, wanted: Iterable[MemoKey]) -> list[MemoKey]:
+        """Take what the team has of some answers, in one conversation; the keys of those."""
+        exchange, now = self._exchange, time.monotonic()
+        if exchange is None:
+            return []
+        due = [key for key in wanted if now - self._looked.get(key, -LOOK_AGAIN) >= LOOK_AGAIN]
+        self._looked.update(dict.fromkeys(due, now))
+        return take_paid(self._engine, due)
+
+    def is_ours(self, key: MemoKey) -> bool | None:
+        """Whether this machine is to ask the model; None when the answer has come meanwhile."""
+        exchange = self._exchange
+        if exchange is None:
+            return True
+        leased = exchange.lease_for_long([key])
+        if leased is not None and key not in leased:
+            return False
+        if leased:
+            self._held.add(key)
+            if take_paid(self._engine, [key]):
+                self._let_go([key])
+                return None
+        return True
+
+    def keep(self, answers: Sequence[Answered]) -> None:
+        """Store answers here, noted as due, then hand them over and give the leases back."""
+        exchange = self._exchange
+        if exchange is None:
+            keep_answers(self._engine, answers)
+            return
+        written = [(one.key, one.generation) for one in answers if one.body is not None]
+        # First: a kill in between must not leave an answer that the team never gets.
+        exchange.note_due(written)
+        keep_answers(self._engine, answers)
+        exchange.give_stored([key for key, _ in written])
+        self._let_go([one.key for one in answers])
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until another machine may have got something."""
+        if self._exchange is not None:
+            self._exchange.wait(seconds)
+
+    def close(self) -> None:
+        """Give back the leases of questions that were never answered."""
+        self._let_go(list(self._held))
+
+    def _let_go(self, keys: list[MemoKey]) -> None:
+        held = [key for key in keys if key in self._held]
+        self._held.difference_update(held)
+        if held and self._exchange is not None:
+            self._exchange.let_go(held, still=bool(self._held))

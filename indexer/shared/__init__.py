@@ -1,0 +1,1 @@
+"""What a team has computed, kept where every member can reach it."""

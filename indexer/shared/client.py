@@ -1,0 +1,211 @@
+"""A member of the team: checks what it reads, seals what it gives, and bears an outage."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+from indexer.core.frames import MemoKey
+from indexer.shared.base import (
+    Entry,
+    ReadOnlyError,
+    Row,
+    SharedError,
+    SharedStore,
+    Swept,
+    UnreachableError,
+    Usage,
+)
+from indexer.shared.opening import open_store
+from indexer.shared.seal import Refusal, Seal
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+Result = TypeVar("Result")
+
+
+class Opener(Protocol):
+    """How a store is opened."""
+
+    def __call__(self, url: str, namespace: str, timeout: float) -> SharedStore:
+        """Connect to it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How this workspace belongs to a team."""
+
+    url: str
+    namespace: str
+    read_only: bool = False
+    timeout: float = 5.0
+    lease_seconds: float = 60.0
+    team_key: str | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"Membership(namespace={self.namespace!r})"
+
+
+class Client:
+    """One namespace of a team's store, for one thread."""
+
+    def __init__(
+        self,
+        member: Membership,
+        *,
+        opener: Opener = open_store,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.member = member
+        self.holder = uuid.uuid4().hex
+        """Whose leases these are; in nothing that is kept."""
+        self.refused: Counter[str] = Counter()
+        """Rows that were not believed, by reason."""
+        self.problem: SharedError | None = None
+        """Why the store was last not to be used."""
+        self.may_write = not member.read_only
+        self._seal = Seal(member.namespace, member.team_key)
+        self._broken: set[bytes] = set()
+        """Keys whose rows were refused: what is computed instead takes their place."""
+        self._opener = opener
+        self._clock = clock
+        self._store: SharedStore | None = None
+        self._again_at = 0.0
+        self._pause = _FIRST_PAUSE
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the store failed a moment ago and is left alone for a while."""
+        return self._store is None and self._clock() < self._again_at
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def has(self, keys: Sequence[MemoKey]) -> dict[MemoKey, int]:
+        """The generation that is kept, for each of the keys that is."""
+        found = self._ask(lambda store: store.has_many(keys))
+        return {MemoKey(key): generation for key, generation in found.items()}
+
+    def get(self, wanted: Mapping[MemoKey, int]) -> dict[MemoKey, Entry]:
+        """The results of some keys, none older than the generation that is asked for."""
+        keys = list(wanted)
+        found = self._believed(self._ask(lambda store: store.get_many(keys)))
+        return {
+            entry.key: entry
+            for entry in found
+            if entry.key in wanted and entry.generation >= wanted[entry.key]
+        }
+
+    def page(self, after: bytes, limit: int) -> tuple[list[Entry], bytes | None]:
+        """Entries behind a key, and where the next page begins."""
+        rows = self._ask(lambda store: store.page(after, limit))
+        return self._believed(rows), rows[-1].key if len(rows) == limit else None
+
+    def _believed(self, rows: Sequence[Row]) -> list[Entry]:
+        entries = []
+        for row in rows:
+            try:
+                entries.append(self._seal.opened(row))
+                self._broken.discard(row.key)
+            except Refusal as refusal:
+                if row.key not in self._broken:
+                    self.refused[str(refusal)] += 1
+                    self._broken.add(row.key)
+        return entries
+
+    def put(self, entries: Sequence[Entry]) -> int:
+        """Give results to the team; how many were new to it."""
+        if not self.may_write:
+            raise ReadOnlyError(
+                "this member only reads the team's store",
+                hint="take `read_only` out of [shared] to share what is computed here",
+            )
+        rows = [self._seal.row(entry) for entry in entries]
+        mend = self._broken & {row.key for row in rows}
+        count = self._write(lambda store: store.put_many(rows, mend=mend))
+        self._broken -= mend
+        return count
+
+    def lease(self, keys: Sequence[MemoKey]) -> set[MemoKey]:
+        """Those of the keys that are for this member to compute."""
+        seconds = self.member.lease_seconds
+        granted = self._write(lambda store: store.lease(keys, self.holder, seconds))
+        return {MemoKey(key) for key in granted}
+
+    def release(self, keys: Sequence[MemoKey]) -> None:
+        """Give leases back; where that fails, they run out."""
+        if self._store is not None and keys:
+            try:
+                self._write(lambda store: store.release(keys, self.holder))
+            except SharedError as error:
+                self.problem = error
+
+    def renew(self, holder: str) -> int:
+        """Hold on to somebody's leases."""
+        return self._write(lambda store: store.renew(holder, self.member.lease_seconds))
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until there may be something new, at most so long."""
+        self._ask(lambda store: store.wait(seconds))
+
+    def usage(self) -> Usage:
+        """How much the namespace holds."""
+        return self._ask(lambda store: store.usage())
+
+    def sweep(self, unused_seconds: float, *, dry_run: bool) -> Swept:
+        """Drop what nobody has asked for so long."""
+        return self._write(lambda store: store.sweep(unused_seconds, dry_run=dry_run))
+
+    def _write(self, work: Callable[[SharedStore], Result]) -> Result:
+        try:
+            return self._ask(work)
+        except ReadOnlyError:
+            # The server knows better than the configuration; it is not asked again.
+            self.may_write = False
+            raise
+
+    def _ask(self, work: Callable[[SharedStore], Result]) -> Result:
+        """Talk to the store, connecting first; once more when an old connection had died."""
+        if self.is_resting:
+            assert self.problem is not None
+            raise self.problem
+        fresh = self._store is None
+        try:
+            result = work(self._connected())
+        except UnreachableError as error:
+            self.close()
+            if fresh:
+                self._rest(error)
+                raise
+            return self._ask(work)
+        except ReadOnlyError as error:
+            self.problem = error
+            raise
+        except SharedError as error:
+            self.close()
+            self._rest(error)
+            raise
+        self._pause = _FIRST_PAUSE
+        if not isinstance(self.problem, ReadOnlyError):
+            self.problem = None
+        return result
+
+    def _connected(self) -> SharedStore:
+        if self._store is None:
+            member = self.member
+            self._store = self._opener(member.url, member.namespace, member.timeout)
+        return self._store
+
+    def _rest(self, error: SharedError) -> None:
+        """Leave the store alone for longer each time, so that not every chunk waits for it."""
+        self.problem = error
+        self._again_at = self._clock() + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)

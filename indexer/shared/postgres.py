@@ -1,0 +1,382 @@
+"""A team's store in PostgreSQL, in SQL that its relatives understand too."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from indexer.core.frames import MemoKey
+from indexer.shared.base import (
+    GRACE_SECONDS,
+    ReadOnlyError,
+    Row,
+    SharedError,
+    Swept,
+    UnreachableError,
+    Usage,
+    bodies_of,
+    newest,
+)
+from indexer.shared.masking import without_secrets
+from indexer.shared.schema import MIGRATIONS, VERSIONS
+
+CHANNEL: Final = "merkle_entries"
+_ATTEMPTS: Final = 8
+_COARSE: Final = "1 day"
+"""How exactly the time of the last use is kept: reading must not mean writing."""
+
+Result = TypeVar("Result")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class PostgresStore:
+    """One namespace of a PostgreSQL database, over one connection."""
+
+    def __init__(self, url: str, namespace: str, timeout: float) -> None:
+        self._url = url
+        self._namespace = namespace
+        self._timeout = timeout
+        self._tells = True
+        """Whether the server knows LISTEN and NOTIFY."""
+        self._connection = self._connect()
+        try:
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(psycopg.Error):
+            self._connection.close()
+
+    # -- results
+
+    def has_many(self, keys: Sequence[MemoKey]) -> dict[bytes, int]:
+        """The generation that is kept, for each of the keys that is."""
+        return dict(
+            self._rows(
+                "SELECT key, generation FROM merkle_entries WHERE namespace = %s"
+                " AND key = ANY(%b::bytea[])",
+                (self._namespace, list(keys)),
+            )
+        )
+
+    def get_many(self, keys: Sequence[MemoKey]) -> list[Row]:
+        """The entries of some keys, with their bodies."""
+        found = self._rows(
+            "SELECT e.key, e.generation, e.content, e.mac, b.body,"
+            f" e.used_at < now() - interval '{_COARSE}'"
+            " FROM merkle_entries e LEFT JOIN merkle_bodies b"
+            " ON b.namespace = e.namespace AND b.sha256 = e.content"
+            " WHERE e.namespace = %s AND e.key = ANY(%b::bytea[])",
+            (self._namespace, list(keys)),
+        )
+        long_unused = [row[0] for row in found if row[5]]
+        if long_unused:
+            # A member who may only read leaves no trace.
+            with contextlib.suppress(ReadOnlyError):
+                self._in_transaction(lambda: self._touch(long_unused))
+        return [Row(*row[:5]) for row in found]
+
+    def page(self, after: bytes, limit: int) -> list[Row]:
+        """Entries in order of key, behind one key."""
+        found = self._rows(
+            "SELECT e.key, e.generation, e.content, e.mac, b.body"
+            " FROM merkle_entries e LEFT JOIN merkle_bodies b"
+            " ON b.namespace = e.namespace AND b.sha256 = e.content"
+            " WHERE e.namespace = %s AND e.key > %s ORDER BY e.key LIMIT %s",
+            (self._namespace, after, limit),
+        )
+        return [Row(*row) for row in found]
+
+    def put_many(self, rows: Sequence[Row], *, mend: Collection[bytes] = ()) -> int:
+        """Keep entries; the highest generation wins, and the first of equals."""
+        if not rows:
+            return 0
+        added, mended = newest(rows, mend)
+        count = self._in_transaction(
+            lambda: self._put(added, mend=False) + self._put(mended, mend=True)
+        )
+        self._tell()
+        return count
+
+    def _put(self, rows: Sequence[Row], *, mend: bool) -> int:
+        if not rows:
+            return 0
+        bodies = bodies_of(rows)
+        body = ", body = excluded.body" if mend else ""
+        self._execute(
+            "INSERT INTO merkle_bodies (namespace, sha256, body)"
+            " SELECT %s, given.sha256, given.body"
+            " FROM unnest(%b::bytea[], %b::bytea[]) AS given(sha256, body)"
+            f" ON CONFLICT (namespace, sha256) DO UPDATE SET touched_at = now(){body}",
+            (self._namespace, list(bodies), list(bodies.values())),
+        )
+        older = "" if mend else " WHERE merkle_entries.generation < excluded.generation"
+        return self._execute(
+            "INSERT INTO merkle_entries (namespace, key, generation, content, mac)"
+            " SELECT %s, given.key, given.generation, given.content, given.mac"
+            " FROM unnest(%b::bytea[], %b::bigint[], %b::bytea[], %b::bytea[])"
+            " AS given(key, generation, content, mac)"
+            " ON CONFLICT (namespace, key) DO UPDATE SET generation = excluded.generation,"
+            f" content = excluded.content, mac = excluded.mac, used_at = now(){older}",
+            (
+                self._namespace,
+                [row.key for row in rows],
+                [row.generation for row in rows],
+                [row.content for row in rows],
+                [row.mac for row in rows],
+            ),
+        )
+
+    def _touch(self, keys: Sequence[bytes]) -> int:
+        return self._execute(
+            "UPDATE merkle_entries SET used_at = now()"
+            " WHERE namespace = %s AND key = ANY(%b::bytea[])",
+            (self._namespace, sorted(keys)),
+        )
+
+    # -- leases
+
+    def lease(self, keys: Sequence[MemoKey], holder: str, seconds: float) -> set[bytes]:
+        """Take the right to compute some keys; returns those that nobody else holds."""
+        granted = self._in_transaction(
+            lambda: self._fetch(
+                "INSERT INTO merkle_leases (namespace, key, holder, expires_at)"
+                " SELECT %s, given.key, %s, now() + %s * interval '1 second'"
+                " FROM unnest(%b::bytea[]) AS given(key)"
+                " ON CONFLICT (namespace, key) DO UPDATE"
+                " SET holder = excluded.holder, expires_at = excluded.expires_at"
+                " WHERE merkle_leases.holder = excluded.holder"
+                " OR merkle_leases.expires_at <= now()"
+                " RETURNING key",
+                (self._namespace, holder, float(seconds), sorted(set(keys))),
+            )
+        )
+        return {row[0] for row in granted}
+
+    def renew(self, holder: str, seconds: float) -> int:
+        """Hold on to every lease that has not run out; how many there are."""
+        return self._in_transaction(
+            lambda: self._execute(
+                "UPDATE merkle_leases SET expires_at = now() + %s * interval '1 second'"
+                " WHERE namespace = %s AND holder = %s AND expires_at > now()",
+                (float(seconds), self._namespace, holder),
+            )
+        )
+
+    def release(self, keys: Sequence[MemoKey], holder: str) -> None:
+        """Give leases back."""
+        self._in_transaction(
+            lambda: self._execute(
+                "DELETE FROM merkle_leases"
+                " WHERE namespace = %s AND holder = %s AND key = ANY(%b::bytea[])",
+                (self._namespace, holder, sorted(set(keys))),
+            )
+        )
+        self._tell()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until the server tells of entries, at most so long."""
+        if not self._tells:
+            time.sleep(seconds)
+            return
+        try:
+            self._connection.execute(f"LISTEN {CHANNEL}")
+            for _ in self._connection.notifies(timeout=seconds, stop_after=1):
+                pass
+        except (errors.SyntaxError, errors.FeatureNotSupported):
+            self._tells = False
+            time.sleep(seconds)
+        except psycopg.Error as error:
+            raise self._translated(error) from None
+
+    def _tell(self) -> None:
+        """A hint to whoever waits; they look for themselves from time to time anyway."""
+        if not self._tells:
+            return
+        try:
+            self._connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, self._namespace))
+        except (errors.UndefinedFunction, errors.FeatureNotSupported):
+            self._tells = False
+        except psycopg.Error:
+            pass
+
+    # -- keeping house
+
+    def usage(self) -> Usage:
+        """How much there is."""
+        rows = self._rows(
+            "SELECT (SELECT count(*) FROM merkle_entries WHERE namespace = %s),"
+            " count(*), coalesce(sum(length(body)), 0)::bigint,"
+            " (SELECT count(*) FROM merkle_leases WHERE namespace = %s AND expires_at > now())"
+            " FROM merkle_bodies WHERE namespace = %s",
+            (self._namespace,) * 3,
+        )
+        return Usage(*rows[0])
+
+    def sweep(self, unused_seconds: float, *, dry_run: bool) -> Swept:
+        """Drop what nobody has asked for so long, except what is being computed again."""
+        return self._in_transaction(lambda: self._sweep(unused_seconds, dry_run))
+
+    def _sweep(self, unused_seconds: float, dry_run: bool) -> Swept:
+        namespace, seconds = self._namespace, float(unused_seconds)
+        old = (
+            " FROM merkle_entries WHERE namespace = %s"
+            " AND used_at <= now() - %s * interval '1 second' AND NOT EXISTS (SELECT 1"
+            " FROM merkle_leases l WHERE l.namespace = merkle_entries.namespace"
+            " AND l.key = merkle_entries.key AND l.expires_at > now())"
+        )
+        unnamed = (
+            " FROM merkle_bodies WHERE namespace = %s"
+            " AND touched_at <= now() - %s * interval '1 second' AND NOT EXISTS (SELECT 1"
+            " FROM merkle_entries e WHERE e.namespace = merkle_bodies.namespace"
+            " AND e.content = merkle_bodies.sha256{but})"
+        )
+        young = min(seconds, GRACE_SECONDS)
+        if dry_run:
+            but = f" AND e.key NOT IN (SELECT key{old})"
+            return Swept(
+                self._fetch(f"SELECT count(*){old}", (namespace, seconds))[0][0],
+                self._fetch(
+                    f"SELECT count(*){unnamed.format(but=but)}",
+                    (namespace, young, namespace, seconds),
+                )[0][0],
+            )
+        entries = self._execute(f"DELETE{old}", (namespace, seconds))
+        bodies = self._execute(f"DELETE{unnamed.format(but='')}", (namespace, young))
+        self._execute(
+            "DELETE FROM merkle_leases WHERE namespace = %s AND expires_at <= now()", (namespace,)
+        )
+        return Swept(entries, bodies)
+
+    # -- talking to the server
+
+    def _connect(self) -> Connection:
+        seconds = max(1, round(self._timeout))
+        try:
+            connection = psycopg.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=seconds,
+                # A peer that fell silent must not hold anybody for longer than this.
+                tcp_user_timeout=seconds * 1000,
+                application_name="merkle",
+                # A pooler between here and the server may hand out another session each time.
+                prepare_threshold=None,
+            )
+        except (psycopg.Error, ValueError) as error:
+            raise self._translated(error) from None
+        try:
+            # Slower than connecting on purpose: a large batch over a thin line is no outage.
+            connection.execute(f"SET statement_timeout = {max(30, 4 * seconds) * 1000}")
+        except psycopg.Error as error:
+            connection.close()
+            raise self._translated(error) from None
+        return connection
+
+    def _migrate(self) -> None:
+        """Bring the tables up to this release; whoever comes second finds it done."""
+        version = self._version()
+        if version > len(MIGRATIONS):
+            raise SharedError(
+                f"the team's store has schema {version}; this release knows {len(MIGRATIONS)}",
+                hint="upgrade merkle",
+            )
+        if version == len(MIGRATIONS):
+            return
+        try:
+            self._retried(lambda: self._connection.execute(VERSIONS))
+            for number, statements in enumerate(MIGRATIONS[version:], version + 1):
+                self._in_transaction(partial(self._step, number, statements))
+        except ReadOnlyError:
+            raise ReadOnlyError(
+                "the team's store has no tables yet, and this member may not make them",
+                hint="let a member who may write run `merkle shared status` once",
+            ) from None
+
+    def _version(self) -> int:
+        try:
+            return int(self._rows("SELECT coalesce(max(version), 0) FROM merkle_schema")[0][0])
+        except _NoTableError:
+            return 0
+
+    def _step(self, number: int, statements: Sequence[str]) -> None:
+        # The row is the lock: a second client waits here until the first has committed.
+        ours = self._execute(
+            "INSERT INTO merkle_schema (version) VALUES (%s) ON CONFLICT DO NOTHING", (number,)
+        )
+        if ours:
+            for statement in statements:
+                self._connection.execute(statement)
+
+    def _rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return self._retried(lambda: self._fetch(statement, values))
+
+    def _fetch(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        with self._connection.cursor(binary=True) as cursor:
+            # Statements are written in this module; only values come from outside.
+            return cursor.execute(statement, values).fetchall()
+
+    def _execute(self, statement: str, values: Sequence[object]) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+    def _in_transaction(self, work: Callable[[], Result]) -> Result:
+        def all_or_nothing() -> Result:
+            with self._connection.transaction():
+                return work()
+
+        return self._retried(all_or_nothing)
+
+    def _retried(self, work: Callable[[], Result]) -> Result:
+        """Run something again that lost against another client."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work()
+            except _LOST as error:
+                if attempt == _ATTEMPTS - 1:
+                    raise self._translated(error) from None
+                time.sleep(0.01 * 2**attempt)
+            except psycopg.Error as error:
+                raise self._translated(error) from None
+        raise AssertionError("the last attempt returns or raises")
+
+    def _translated(self, error: Exception) -> SharedError:
+        """An error in our words, without the address's secrets."""
+        text = without_secrets(str(error), self._url) or type(error).__name__
+        if isinstance(error, errors.UndefinedTable):
+            return _NoTableError(text, hint="run `merkle shared status`")
+        if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
+            return ReadOnlyError(
+                f"the team's store does not let this member write: {text}",
+                hint="set `read_only = true` under [shared], or ask for the right to write",
+            )
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | ValueError):
+            return UnreachableError(
+                f"the team's store cannot be reached: {text}",
+                hint="work goes on; `merkle shared push` sends later what was computed meanwhile",
+            )
+        return SharedError(
+            f"the team's store refused: {text}", hint="`merkle doctor` looks at its address"
+        )
+
+
+class _NoTableError(SharedError):
+    """The tables are not there."""
+
+
+# Two clients that make the same table at once collide in the catalogue.
+_LOST: Final = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.UniqueViolation,
+    errors.DuplicateTable,
+    errors.DuplicateObject,
+)

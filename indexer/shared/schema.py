@@ -1,0 +1,42 @@
+"""The tables of a team's PostgreSQL as a list of steps, each applied once by whoever is first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VERSIONS: Final = (
+    "CREATE TABLE IF NOT EXISTS merkle_schema ("
+    " version INTEGER NOT NULL PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"
+)
+
+_ENTRIES: Final = (
+    """
+    CREATE TABLE merkle_bodies (
+        namespace TEXT NOT NULL, sha256 BYTEA NOT NULL, body BYTEA NOT NULL,
+        touched_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+        PRIMARY KEY (namespace, sha256)
+    )
+    """,
+    """
+    CREATE TABLE merkle_entries (
+        namespace TEXT NOT NULL, key BYTEA NOT NULL, generation BIGINT NOT NULL,
+        content BYTEA NOT NULL, mac BYTEA NOT NULL,
+        used_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+        PRIMARY KEY (namespace, key)
+    )
+    """,
+    """
+    CREATE TABLE merkle_leases (
+        namespace TEXT NOT NULL, key BYTEA NOT NULL, holder TEXT NOT NULL,
+        expires_at TIMESTAMPTZ NOT NULL,
+        PRIMARY KEY (namespace, key)
+    )
+    """,
+)
+_INDEXES: Final = (
+    # Sweeping asks which bodies no entry names any more.
+    "CREATE INDEX merkle_entries_content ON merkle_entries (namespace, content)",
+)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_ENTRIES, _INDEXES)
+"""Step N brings a store from version N to N + 1."""

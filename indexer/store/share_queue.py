@@ -1,0 +1,51 @@
+"""What was computed here for the team and has not reached it yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from indexer.core.frames import MemoKey
+from indexer.store.database import Database, append_rows, put_meta
+
+
+class ShareQueue:
+    """The queue in the database: added to with the results themselves, in their transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def waiting(self) -> dict[MemoKey, int]:
+        """The keys that are due, each with its highest generation."""
+        rows = self._database.rows(
+            "SELECT key, max(generation) FROM share_due GROUP BY key ORDER BY key"
+        )
+        return {MemoKey(key): generation for key, generation in rows}
+
+    def count(self) -> int:
+        """How many keys are due."""
+        return int(self._database.rows("SELECT count(DISTINCT key) FROM share_due")[0][0])
+
+    def add(self, due: Sequence[tuple[MemoKey, int]]) -> None:
+        """These are to be handed over."""
+        with self._database.transaction() as connection:
+            append_rows(connection, "share_due", due)
+
+    def forget(self, given: Iterable[MemoKey]) -> None:
+        """These have been handed over."""
+        keys = list(given)
+        if keys:
+            with self._database.transaction() as connection:
+                connection.execute(
+                    "DELETE FROM share_due WHERE key IN (SELECT unnest(?::BLOB[]))", [keys]
+                )
+
+    def refused(self) -> int:
+        """How many rows of the team's store were ever refused here."""
+        rows = self._database.rows("SELECT value FROM meta WHERE key = 'shared_refused'")
+        return int(rows[0][0]) if rows else 0
+
+    def add_refused(self, count: int) -> None:
+        """So many more were."""
+        total = self.refused() + count
+        with self._database.transaction() as connection:
+            put_meta(connection, "shared_refused", str(total))
