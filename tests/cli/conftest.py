@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,15 +39,16 @@ Merkle = Callable[..., Ran]
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing of the developer's own settings, and sockets in a folder of the test's own."""
     for name in [*os.environ]:
         if name.startswith(("MERKLE_", "XDG_")) or name in ("NO_COLOR", "FORCE_COLOR"):
             monkeypatch.delenv(name)
-    runtime = tmp_path / "run"
-    runtime.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    # Not in tmp_path: socket paths end at 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="mk", dir="/tmp") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield
 
 
 @pytest.fixture

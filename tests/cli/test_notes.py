@@ -23,7 +23,7 @@ def put(merkle: Any, root: Path, node: str, text: str, *more: str) -> Any:
 
 def test_the_limit_and_the_views_are_the_engines() -> None:
     assert LONGEST == MAX_BODY
-    assert VIEWS == ("recency", "type", "agent")
+    assert VIEWS == ("recency", "type", "agent", "relevance")
 
 
 def test_a_note_goes_stale_with_its_file_here_and_through_a_service(

@@ -55,7 +55,7 @@ class Site:
             **os.environ, "XDG_RUNTIME_DIR": str(runtime), "PYTHONPATH": str(REPOSITORY),
         }  # fmt: skip
         # A run that is cut short must not leave it behind for ever.
-        watch = ["watch", "--idle-exit", "5m", "--web", *options]
+        watch = ["watch", "--idle-exit", "1h", "--web", *options]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "indexer.cli", "-C", root, "--json", *watch],
             cwd="/",
