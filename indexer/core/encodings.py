@@ -148,13 +148,15 @@ def load_encoding(name: str, *, whole: bool = False) -> tiktoken.Encoding:
         if encoding is None:
             import tiktoken
 
-            facts = ENCODINGS[name]
+            facts, ranks = ENCODINGS[name], read_ranks(ENCODINGS[name])
             encoding = _loaded[key] = tiktoken.Encoding(
                 name,
                 pat_str="(?s:.+)" if whole else facts.pattern,
-                mergeable_ranks=read_ranks(facts),
+                mergeable_ranks=ranks,
                 special_tokens=dict(facts.special_tokens),
             )
+            # The encoder has its own copy; this one is kept for pickling alone, and takes 24 MB.
+            ranks.clear()
     return encoding
 
 

@@ -46,6 +46,9 @@ COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
 
 
+_LOOKS: Final = 8
+"""How many bodies are looked at in the time that one is searched for."""
+
 _Holders = Candidate | list[Candidate] | None
 
 
@@ -87,6 +90,8 @@ class Corpus:
         """How many those are."""
         self._live = bytearray(1)
         """1 for the number of a body that a candidate has."""
+        self._dead: set[int] = set()
+        """The numbers of all other bodies, which are few after `compact`."""
         self._bodies = 0
         self._norm: tuple[tuple[int, int, int], array[float]] | None = None
         self._total_length = 0
@@ -144,6 +149,7 @@ class Corpus:
                 self._total_length += bodies.lengths[number]
                 self._bodies += 1
                 self._live[number] = 1
+                self._dead.discard(number)
             self._hold(number, [*self._held(number), row])
         self._name(path)
         self._peopled += not self._paths[path]
@@ -172,6 +178,7 @@ class Corpus:
                 self._total_length -= bodies.lengths[number]
                 self._bodies -= 1
                 self._live[number] = 0
+                self._dead.add(number)
         self._paths[row.path] -= 1
         self._peopled -= not self._paths[row.path]
         self._ordered = self._digest = None
@@ -179,6 +186,7 @@ class Corpus:
     def _grow(self, numbers: int) -> None:
         more = numbers + 1 - len(self._live)
         if more > 0:
+            self._dead.update(range(len(self._live) - 1, numbers))
             self._live.extend(bytes(more))
             self._holders.extend([None] * more)
             self._sharing.frombytes(bytes(self._sharing.itemsize * more))
@@ -225,21 +233,25 @@ class Corpus:
     ) -> Ranked:
         """What a query finds among some candidates, or among all of them."""
         words = query_words(query)
-        norm, mask = self._norms(), self._live
+        norm = self._norms()
         postings = self._find(words, len(norm) - 1)
         named = {word: self._names.get(word, []) for word in words}
         statistics = Statistics(
             self._bodies,
             self._total_length,
             self._peopled,
-            {word: sum(map(mask.__getitem__, postings[word][0])) for word in words},
+            {word: self._count_live(postings[word][0]) for word in words},
             {word: sum(1 for path in named[word] if self._paths[path]) for word in words},
         )
         allowed = None
         if within is not None:
             allowed = {row.frame_id for row in within}
-            mask = self._only(within)
-        worth = list(map(mul, score_bodies(words, postings, norm, statistics), mask))
+        worth = score_bodies(words, postings, norm, statistics)
+        if within is None:
+            for number in self._dead:
+                worth[number] = 0.0
+        else:
+            worth = list(map(mul, worth, self._only(within)))
         found = self._best(worth, pool)
         found.update((row.frame_id, row) for row in self._by_name(named))
         rows = [row for key, row in found.items() if allowed is None or key in allowed]
@@ -277,6 +289,12 @@ class Corpus:
         if self._norm is None or self._norm[0] != key:
             self._norm = (key, norms(chain(lengths, (0,)), key[0], key[1]))
         return self._norm[1]
+
+    def _count_live(self, numbers: Sequence[int]) -> int:
+        """How many of some bodies a candidate has, by whichever way has less to look at."""
+        if len(self._dead) * _LOOKS > len(numbers):
+            return sum(map(self._live.__getitem__, numbers))
+        return len(numbers) - sum(_has(numbers, number) for number in self._dead)
 
     def _only(self, rows: Iterable[Candidate]) -> bytearray:
         mask = bytearray(len(self._live))

@@ -83,6 +83,6 @@ def describe(
         "types": states.types,
         "agents": states.agents,
         "not_fresh": states.stale,
-        "largest": engine.trees.largest(LARGEST),
+        "largest": engine.trees.largest(LARGEST, head.seq if head else 0),
         "service": dict(NO_SERVICE),
     }

@@ -75,6 +75,7 @@ class TreeStore:
 
     def __init__(self, database: Database, algorithm: WorkspaceHash) -> None:
         self._database = database
+        self._largest: tuple[tuple[int, int], list[str]] | None = None
         self._algorithm = algorithm
         self._head: Root | None = None
 
@@ -209,8 +210,14 @@ class TreeStore:
             problems.append((newest, f"{total} roots recorded, numbered up to {newest}"))
         return problems
 
-    def largest(self, limit: int) -> list[str]:
-        """The paths of the largest files, largest first."""
+    def largest(self, limit: int, seq: int) -> list[str]:
+        """The paths of the largest files, largest first; kept while `seq` is the newest root."""
+        known = self._largest
+        if known is None or known[0] != (limit, seq):
+            known = self._largest = ((limit, seq), self._find_largest(limit))
+        return list(known[1])
+
+    def _find_largest(self, limit: int) -> list[str]:
         rows = self._database.rows(
             "SELECT path FROM (SELECT path, kind, size FROM node_log"
             "  QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1)"

@@ -226,7 +226,7 @@ def test_remarks_are_those_of_the_last_scan(store: TreeStore) -> None:
 
 def test_the_largest_files(store: TreeStore) -> None:
     record(store, None, tree_of({"a": b"1", "b": b"333", "c": b"22", "d": {"e": b"4444"}}))
-    assert store.largest(3) == ["d/e", "b", "c"]
+    assert store.largest(3, 1) == ["d/e", "b", "c"]
 
 
 @pytest.mark.parametrize(
