@@ -15,12 +15,12 @@ from indexer.core.frames import FrameId, Freshness
 from indexer.core.tokens import REPLY_OVERHEAD, TokenCounter
 
 FIRST_OMITTED: Final = 50
-MOST_MISSES: Final = 32
+MOST_MISSES: Final = 8
 """How many candidates may turn out too large before the rest is not even looked at."""
 
-_LEAST: Final = 48
+_LEAST: Final = 24
 _MOST: Final = 512
-_USUAL_TOKENS: Final = 120
+_USUAL_TOKENS: Final = 400
 
 Load = Callable[[Sequence[Candidate]], Sequence[Loaded]]
 

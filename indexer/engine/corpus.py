@@ -18,8 +18,8 @@ from indexer.compose.relevance import (
     Postings,
     Statistics,
     combine,
+    levels_of,
     nearness,
-    norms,
     path_words,
     query_words,
     score_bodies,
@@ -93,7 +93,7 @@ class Corpus:
         self._dead: set[int] = set()
         """The numbers of all other bodies, which are few after `compact`."""
         self._bodies = 0
-        self._norm: tuple[tuple[int, int, int], array[float]] | None = None
+        self._levels: tuple[tuple[int, int, int], bytes] | None = None
         self._total_length = 0
         self._ordered: list[Candidate] | None = None
         self._digest: hashlib._Hash | None = None
@@ -233,8 +233,8 @@ class Corpus:
     ) -> Ranked:
         """What a query finds among some candidates, or among all of them."""
         words = query_words(query)
-        norm = self._norms()
-        postings = self._find(words, len(norm) - 1)
+        levels = self._lengths()
+        postings = self._find(words, len(levels) - 1)
         named = {word: self._names.get(word, []) for word in words}
         statistics = Statistics(
             self._bodies,
@@ -246,7 +246,7 @@ class Corpus:
         allowed = None
         if within is not None:
             allowed = {row.frame_id for row in within}
-        worth = score_bodies(words, postings, norm, statistics)
+        worth = score_bodies(words, postings, levels, statistics)
         if within is None:
             for number in self._dead:
                 worth[number] = 0.0
@@ -282,13 +282,14 @@ class Corpus:
             found[word] = (numbers[:known], counts[:known])
         return found
 
-    def _norms(self) -> array[float]:
+    def _lengths(self) -> bytes:
+        """How long each body is, as levels; the last one stands for none."""
         lengths = self._shelf.body_numbers.lengths
         self._grow(len(lengths))
         key = (self._bodies, self._total_length, len(self._live))
-        if self._norm is None or self._norm[0] != key:
-            self._norm = (key, norms(chain(lengths, (0,)), key[0], key[1]))
-        return self._norm[1]
+        if self._levels is None or self._levels[0] != key:
+            self._levels = (key, levels_of([*lengths, 0], key[0], key[1]))
+        return self._levels[1]
 
     def _count_live(self, numbers: Sequence[int]) -> int:
         """How many of some bodies a candidate has, by whichever way has less to look at."""
