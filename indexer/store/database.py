@@ -60,6 +60,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._damaged = False
         self._connection = _connect(path)
         try:
             self._migrate()
@@ -75,20 +76,32 @@ class Database:
         """
         with contextlib.suppress(duckdb.Error):
             try:
-                if fold:
+                # Folding a file whose index is damaged never ends (DuckDB 2.0), and would gain
+                # nothing: what was committed is in the WAL.
+                if fold and not self._damaged:
                     self._connection.execute("CHECKPOINT")
             finally:
                 self._connection.close()
 
+    @contextlib.contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        """The same, remembering that the file is damaged."""
+        try:
+            with translated(doing):
+                yield
+        except DamagedError:
+            self._damaged = True
+            raise
+
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for one reader."""
-        with translated("cannot open a cursor"):
+        with self._translated("cannot open a cursor"):
             return self._connection.cursor()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """All of the statements inside, or none."""
-        with translated("cannot write to the index"):
+        with self._translated("cannot write to the index"):
             self._connection.begin()
             try:
                 yield self._connection
@@ -100,13 +113,13 @@ class Database:
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query, on a cursor of its own."""
-        with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+        with self._translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
             return cursor.execute(statement, list(parameters)).fetchall()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Callable[[str, Sequence[object]], list[Row]]]:
         """Several queries that see one and the same moment."""
-        with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+        with self._translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
             cursor.begin()
             try:
                 yield lambda statement, parameters: cursor.execute(
@@ -118,18 +131,18 @@ class Database:
 
     def stream(self, statement: str) -> Iterator[Row]:
         """The rows of a query a piece at a time, for results that are large beside what is kept."""
-        with translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+        with self._translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_PIECE):
                 yield from rows
 
     def checkpoint(self) -> None:
         """Fold the WAL into the file."""
-        with translated("cannot checkpoint the index"):
+        with self._translated("cannot checkpoint the index"):
             self._connection.execute("CHECKPOINT")
 
     def _migrate(self) -> None:
-        with translated("cannot read the index"):
+        with self._translated("cannot read the index"):
             known = self._connection.execute(
                 "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta'"
             ).fetchone()

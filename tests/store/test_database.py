@@ -185,3 +185,19 @@ def test_no_query_can_reach_outside(database: Database, tmp_path: Path) -> None:
             database.rows(statement)
     names = {path.name for path in tmp_path.iterdir()} - {"index.duckdb.wal"}
     assert names == {"index.duckdb", "secret.csv"}
+
+
+def test_a_file_that_turned_out_damaged_is_not_folded(tmp_path: Path) -> None:
+    path = tmp_path / "index.duckdb"
+    database = Database(path)
+    with database.transaction() as connection:
+        put_meta(connection, "told", "yes")
+    with pytest.raises(DamagedError), database._translated("reading"):
+        raise duckdb.SerializationException("a block is not what it was")
+    database.close()
+    assert path.with_suffix(".duckdb.wal").stat().st_size > 0
+    # What was committed is there all the same.
+    again = Database(path)
+    assert again.rows("SELECT value FROM meta WHERE key = 'told'") == [("yes",)]
+    again.close()
+    assert not path.with_suffix(".duckdb.wal").exists()
