@@ -58,6 +58,7 @@ class Measured:
             text = f"One more line by the {role}, number {number}."
             self.timed(
                 "append",
+                # Bound by its defaults.
                 lambda role=role, text=text: engine.session_append(  # type: ignore[misc]
                     "talk", type="dialogue", role=role, text=text
                 ),

@@ -43,6 +43,7 @@ def new(options: Globals, name: str, **values: int | str | None) -> int:
       merkle session new watch --max-tokens 20000 --protect-turns 3
     """
     with open_workspace(options) as workspace:
+        # Click has checked them.
         document = workspace.session_new(name, **values)  # type: ignore[arg-type]
     show(options, document, lambda made: f"began session {on_screen(made['name'])}")
     return ExitCode.FINE

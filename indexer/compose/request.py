@@ -74,7 +74,7 @@ class Request:
 def make_request(values: Mapping[str, object]) -> Request:
     """A request with its defaults filled in; refused where it contradicts itself."""
     given = {name: value for name, value in values.items() if value is not None}
-    request = Request(**given)  # type: ignore[arg-type]
+    request = Request(**given)  # type: ignore[arg-type]  # checked right after
     for name in ("budget", "max_frames"):
         value = getattr(request, name)
         if value is not None and not 0 <= value <= LARGEST:
@@ -97,7 +97,7 @@ def make_request(values: Mapping[str, object]) -> Request:
         sources = (*sources, RELATED)
     given["sources"] = tuple(name for name in SOURCES if name in sources)
     given["order"] = order
-    return Request(**given)  # type: ignore[arg-type]
+    return Request(**given)  # type: ignore[arg-type]  # checked above
 
 
 def _check_query(query: str) -> None:

@@ -156,6 +156,7 @@ class Plan:
             if said is None:
                 return head
             # Only what it says counts for a memo key.
+            # A stand-in whose ids nobody reads.
             blank = head or Head(b"", b"", said, None, None, None)  # type: ignore[arg-type]
             return blank._replace(content=said)
 

@@ -150,6 +150,7 @@ class Shelf:
     def _same(self, field: int) -> dict[bytes, bytes]:
         """The hashes that heads hold in one of their fields, so as not to hold them twice."""
         slots = self._slots or {}
+        # The field's number decides the type.
         return {head[field]: head[field] for heads in slots.values() for head in heads.values()}  # type: ignore[misc]
 
     def take_moved(self) -> list[Moved] | None:

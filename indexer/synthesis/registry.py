@@ -33,11 +33,13 @@ def make_policy(name: str, options: Options | None = None, *, tokens: Tokens) ->
 
 def _concatenate(options: Options, tokens: Tokens) -> Policy:
     _known("concatenate", options, ("headings", "absent", "max_tokens"))
+    # The policy checks its own options.
     return Concatenate(tokens, **options)  # type: ignore[arg-type]
 
 
 def _summarize(options: Options, tokens: Tokens) -> Policy:
     _known("summarize", options, ("max_tokens",))
+    # The policy checks its own options.
     return Summarize(tokens, **options)  # type: ignore[arg-type]
 
 
@@ -57,6 +59,7 @@ def _filter(options: Options, tokens: Tokens) -> Policy:
         for option, value in options.items()
         if option in own
     }
+    # The policy checks its own options.
     return Filter(make_policy(then, inner, tokens=tokens), **conditions)  # type: ignore[arg-type]
 
 

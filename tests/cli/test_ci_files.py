@@ -142,6 +142,7 @@ def run_action(repository: Path, shell: Any, tmp_path: Path, **inputs: str) -> d
     files = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
     for step in ACTION["runs"]["steps"][1:]:
         env = {
+            # No match is a failure too.
             name: values[re.fullmatch(r"\$\{\{ inputs\.(\w+) \}\}", text).group(1)]  # type: ignore[union-attr]
             for name, text in step["env"].items()
         }

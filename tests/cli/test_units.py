@@ -42,6 +42,7 @@ def words(line: str) -> list[str]:
 
 def read_unit(text: str) -> configparser.ConfigParser:
     parser = configparser.ConfigParser(interpolation=None, strict=True)
+    # How configparser keeps case.
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string(text)
     return parser

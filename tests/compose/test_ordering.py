@@ -25,6 +25,7 @@ MIXED = [
 
 
 def order(rows: Sequence[Candidate], **options: object) -> list[Candidate]:
+    # Values from a table.
     return in_order(rows, Request(**options), {}, None)  # type: ignore[arg-type]
 
 
@@ -79,7 +80,7 @@ def test_a_custom_order_may_choose_but_not_invent() -> None:
     }
     for custom in bad.values():
         with pytest.raises(OrderingError):
-            in_order(ROWS, request, {}, custom)  # type: ignore[arg-type]
+            in_order(ROWS, request, {}, custom)  # type: ignore[arg-type]  # values from a table
     with pytest.raises(OrderingError, match="no order 'nowhere'"):
         custom_ordering("nowhere")
     assert custom_ordering("recency") is None
@@ -88,11 +89,13 @@ def test_a_custom_order_may_choose_but_not_invent() -> None:
 def test_filters_give_the_first_condition_that_fails() -> None:
     row = candidate(1, path="src/one/a.py")
     passing = {"types": ("outline",), "agents": ("ann",), "paths": ("src/one",)}
+    # Values from a table.
     assert Filters(Request(**passing), {row.frame_id}).reason(row) is None  # type: ignore[arg-type]
     for name, value, reason in (
         ("types", ("note",), "type"), ("agents", ("bob",), "agent"),
         ("paths", ("src/on",), "path"), ("paths", ("*.md",), "path"),
     ):  # fmt: skip
+        # Values from a table.
         assert Filters(Request(**{name: value}), None).reason(row) == reason  # type: ignore[arg-type]
     assert Filters(Request(), set()).reason(row) == "date"
     for path in ("", "src", "src/one/a.py", "src/*.py", "*/a.p?"):

@@ -141,6 +141,7 @@ def test_times_far_away_can_be_packed(times: tuple[int, int]) -> None:
     """ext4 keeps times up to the year 2446; 64 bits of nanoseconds end in 2262."""
     stat: Any = FakeStat(*times)
     assert len(filestat.pack(stat)) == filestat.PACKED_SIZE
+    # A stand-in with the fields used.
     assert filestat.pack(stat) != filestat.pack(FakeStat(times[0] + 1, times[1]))  # type: ignore[arg-type]
 
 

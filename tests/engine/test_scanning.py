@@ -286,6 +286,7 @@ def test_no_workspace(workspace: Path) -> None:
 
 def crash(engine: Engine) -> None:
     """End without the last write of the stat cache."""
+    # As if the process had died before.
     engine.flush_listings = lambda: None  # type: ignore[method-assign]
     engine.close()
 

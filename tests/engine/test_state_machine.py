@@ -295,6 +295,7 @@ class Edits(RuleBasedStateMachine):
     def crash(self) -> None:
         """End without the last write of the stat cache: what was recorded is all there."""
         before = self.engine.tree
+        # As if the process had died before.
         self.engine.flush_listings = lambda: None  # type: ignore[method-assign]
         self.engine.close()
         self.open()
@@ -390,26 +391,29 @@ class Memory:
 class EditsInMemory(Edits):
     """The same edits, with the tree in memory only."""
 
+    # The model has no such step, or stands in for an engine.
     status = reopen = crash = None  # type: ignore[assignment]
 
     def open(self) -> None:
         self.looked = 0
+        # The model has no such step, or stands in for an engine.
         self.engine = Memory(self.root, HASHES["xxh3_128"], self.late)  # type: ignore[assignment]
 
     @initialize(late=st.booleans())
-    def begin(self, late: bool) -> None:  # type: ignore[override]
+    def begin(self, late: bool) -> None:  # type: ignore[override]  # the model needs fewer choices
         self.late = late
         (self.root / "keep").write_bytes(b"so that the root is never empty")
         self.open()
         self.check_scan(force=False, from_listings=False)
 
     def check_scan(self, *, force: bool, from_listings: bool) -> None:
+        # The model takes one more.
         self.engine.scan(force=force, from_listings=from_listings)  # type: ignore[call-arg]
         self.events.clear()
         self.check()
 
     @rule(data=st.data(), force=st.booleans(), from_listings=st.booleans())
-    def scan(  # type: ignore[override]
+    def scan(  # type: ignore[override]  # the model needs fewer choices
         self, data: st.DataObject, force: bool, from_listings: bool
     ) -> None:
         self.edit(data)

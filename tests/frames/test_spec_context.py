@@ -38,7 +38,7 @@ def test_frame_append_updates_heads_correctly(
     record = type(store).record
 
     def fails(*arguments: object) -> None:
-        record(*arguments)  # type: ignore[arg-type]
+        record(*arguments)  # type: ignore[arg-type]  # arguments from a table
         raise RuntimeError("after the transaction")
 
     with monkeypatch.context() as patch:
@@ -78,7 +78,7 @@ def test_error_handling_is_deterministic(project: Space) -> None:
 
     def told(call: object) -> tuple[str, str, str]:
         with pytest.raises(MerkleError) as refused:
-            call()  # type: ignore[operator]
+            call()  # type: ignore[operator]  # calls from a table
         return type(refused.value).__name__, refused.value.message, refused.value.hint
 
     engine = project.engine

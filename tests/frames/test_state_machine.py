@@ -231,6 +231,7 @@ class Frames(RuleBasedStateMachine):
     def _check_note(self, clone: Space, path: str, frame_type: str, frame_id: str) -> None:
         """A note that is fresh has the id that it would get if it were written now."""
         engine = self.space.engine
+        # Plain bytes serve as the id.
         document: Any = engine.note_inputs(bytes.fromhex(frame_id))  # type: ignore[arg-type]
         (shown,) = engine.get_node(path, frame_type=frame_type)["frames"]
         clone.engine.add_agent("ann", "writer")
@@ -246,7 +247,7 @@ class Frames(RuleBasedStateMachine):
 
 
 def test_nothing_labelled_fresh_differs_from_what_a_rebuild_gives() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]  # hypothesis does not type it
         Frames, settings=settings(max_examples=5, stateful_step_count=10)
     )
 
@@ -254,6 +255,6 @@ def test_nothing_labelled_fresh_differs_from_what_a_rebuild_gives() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_nothing_labelled_fresh_differs_from_what_a_rebuild_gives_at_length() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]  # hypothesis does not type it
         Frames, settings=settings(max_examples=12, stateful_step_count=20)
     )

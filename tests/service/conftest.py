@@ -196,7 +196,7 @@ def services() -> Iterator[Callable[..., Service]]:
         started.append(service)
         return service
 
-    start.runtime = runtime  # type: ignore[attr-defined]
+    start.runtime = runtime  # type: ignore[attr-defined]  # a function that carries a folder
     try:
         yield start
     finally:

@@ -26,6 +26,7 @@ def served(services: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         (folder / f"{name}.py").write_text(
             f'"""The {name}."""\n\n\ndef {name}_open(a):\n    pass\n'
         )
+    # A function that carries a folder.
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(services.runtime))  # type: ignore[attr-defined]
     services(folder).ready()
     with Workspace.open(folder) as workspace:
@@ -36,6 +37,7 @@ def served(services: Start, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def test_the_same_as_without_a_service(served: Path) -> None:
     with Workspace.open(served) as workspace:
         assert workspace.is_remote
+        # Requests from a table.
         there = [workspace.compose(**one) for one in REQUESTS]  # type: ignore[arg-type]
         assert there[1]["items"][0]["path"] == "lantern.py"
         recorded = workspace.compose(query="lantern", record=True)
@@ -46,6 +48,7 @@ def test_the_same_as_without_a_service(served: Path) -> None:
         pid = workspace.status()["service"]["pid"]
     os.kill(pid, signal.SIGTERM)
     with Engine(served, wait=30) as engine:
+        # Requests from a table.
         here = [engine.compose(**one) for one in REQUESTS]  # type: ignore[arg-type]
     assert here == there
 

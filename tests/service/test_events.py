@@ -121,7 +121,7 @@ def test_a_quiet_stream_says_that_it_lives() -> None:
         reading = broadcast.stream(heartbeat=0.01)
         await anext(reading)
         beat = await anext(reading)
-        await reading.aclose()  # type: ignore[attr-defined]
+        await reading.aclose()  # type: ignore[attr-defined]  # a function that carries a folder
         return beat
 
     assert asyncio.run(scenario()) == b": still here\n\n"

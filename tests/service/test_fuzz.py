@@ -182,7 +182,9 @@ def test_nor_do_many(label: str, asked: Asked) -> None:
 
 
 def test_the_schema_has_every_route_that_is_served() -> None:
+    # Routes need none of them.
     routes = Api(None, None, None).application().routes  # type: ignore[arg-type]
+    # A function that carries a folder.
     served = {(route.path, method.lower()) for route in routes for method in route.methods}  # type: ignore[attr-defined]
     described = {(path, method) for path, item in DOCUMENT["paths"].items() for method in item}
     # A server that answers GET answers HEAD too.

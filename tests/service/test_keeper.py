@@ -168,7 +168,7 @@ def test_database_that_fails_once_is_opened_again(
         raise DamagedError("the database has been invalidated")
 
     # Of this store only: opened again, there is another one.
-    engine.trees.record = fail  # type: ignore[method-assign]
+    engine.trees.record = fail  # type: ignore[method-assign]  # a failure on demand
     (engine.root / "edit").write_text("x")
     converged()
     assert len(failed) == 1
@@ -331,7 +331,7 @@ def test_dead_reader_is_replaced(keeper: Keeper, engine: Engine, until: Callable
         watcher = keeper._watcher
         assert isinstance(watcher, inotify.InotifyWatcher)
         # What the reader is told next kills it.
-        watcher.on_event = None  # type: ignore[assignment]
+        watcher.on_event = None  # type: ignore[assignment]  # a handler that cannot be called
         (engine.root / f"edit{number}").write_text("x")
         until(lambda old=watcher: keeper._watcher not in (None, old), "there is a new one")
         assert keeper.catch_up()

@@ -131,6 +131,7 @@ def test_socket_is_private(sample: Path, services: Callable[..., Any]) -> None:
 def test_runtime_folder_of_others_is_refused(
     sample: Path, services: Callable[..., Any], tmp_path: Path
 ) -> None:
+    # A function that carries a folder.
     runtime = services.runtime / "merkle"  # type: ignore[attr-defined]
     runtime.mkdir(exist_ok=True, mode=0o700)
     runtime.chmod(0o755)
@@ -191,6 +192,7 @@ def test_address_that_names_nothing_sensible(sample: Path, tmp_path: Path) -> No
 def test_something_else_listens_there(sample: Path, services: Callable[..., Any]) -> None:
     with Workspace.open(sample) as workspace:
         workspace.scan()
+    # A function that carries a folder.
     address = services.runtime / "foreign.sock"  # type: ignore[attr-defined]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))

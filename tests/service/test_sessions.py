@@ -29,6 +29,7 @@ def through(
 ) -> Callable[[], Workspace]:
     """A service for an empty workspace, and clients of it."""
     services(folder).ready()
+    # A function that carries a folder.
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(services.runtime))  # type: ignore[attr-defined]
 
     def client() -> Workspace:
@@ -330,6 +331,7 @@ def test_fifty_kills_at_random_moments(folder: Path) -> None:
 def test_a_killed_service_keeps_what_it_acknowledged(
     services: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A function that carries a folder.
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(services.runtime))  # type: ignore[attr-defined]
     chance = random.Random(5)
     acknowledged = 0

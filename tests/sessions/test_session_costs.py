@@ -28,6 +28,7 @@ def calls(work: Callable[[], object]) -> int:
     profile.enable()
     work()
     profile.disable()
+    # Missing in the stubs.
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 

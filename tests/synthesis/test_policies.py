@@ -246,7 +246,7 @@ def test_filter_selects(options: dict[str, object], expected: str) -> None:
         ChildInput("d", "link", None),
     ]
     policy = make_policy("filter", options, tokens=BYTES)
-    kept = policy.select(children)  # type: ignore[attr-defined]
+    kept = policy.select(children)  # type: ignore[attr-defined]  # Filter's own method
     assert " ".join(child.name for child in kept) == expected
     if not expected:
         assert policy.synthesize(children) == "[folder] nothing selected\n"
