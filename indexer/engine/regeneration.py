@@ -153,9 +153,9 @@ class Regeneration:
         exchange, shelf = self.engine.framing.exchange, self.engine.shelf
         self._team = None
         if exchange is not None and self.type.share:
-            # A def would need a name of its own.
-            generation = lambda key: shelf.memo(key)[0]  # noqa: E731
-            self._team = TeamWork(exchange, generation, self._bodies.texts, self.patience)
+            self._team = TeamWork(
+                exchange, lambda key: shelf.memo(key)[0], self._bodies.texts, self.patience
+            )
 
     def _give_what_is_due(self) -> None:
         exchange = self.engine.framing.exchange
