@@ -23,6 +23,10 @@ _TOGETHER: Final = 500
 """Records redone in one transaction."""
 
 
+DUE: Final = "due"
+"""Marks a record of a result that the team was to be given when it was written."""
+
+
 class JournalBehindError(CorruptError):
     """The database knows of records that the journal does not have."""
 
@@ -141,6 +145,9 @@ def _apply_memo(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     if record["generation"] > generation or (record["generation"] == generation and not known):
         batch.memo[key] = (record["generation"], content)
     batch.bodies[content] = record["body"]
+    if record.get(DUE):
+        # Redone after a loss, it may have reached the team since; the next push finds out.
+        batch.due.append((key, record["generation"]))
 
 
 def _apply_model(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:

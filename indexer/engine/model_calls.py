@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core.frames import MemoKey, body_hash
 from indexer.engine.documents import JsonObject
+from indexer.engine.journaling import DUE
 from indexer.engine.llm_settings import LlmSettings
 from indexer.generators.llm.budget import Budget, Caps, Refused
 from indexer.generators.llm.calling import Brake, Caller, Failure
@@ -46,6 +47,8 @@ class Answered(NamedTuple):
     problem: str | None = None
     refused: str | None = None
     """The cap or stop that did not allow it to be asked."""
+    share: bool = False
+    """Whether the team is to have it: so of the type that asked, whoever takes the answer in."""
 
 
 class ModelCalls:
@@ -98,14 +101,22 @@ class ModelCalls:
         """Whether another run asks for the same."""
         return self._claims.get(key, self) is not self
 
-    def ask(self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare) -> None:
-        """Begin a call."""
+    def ask(
+        self,
+        key: MemoKey,
+        generation: int,
+        writer: ModelWriter,
+        prepare: Prepare,
+        *,
+        share: bool = False,
+    ) -> None:
+        """Begin a call; `share` tells whether its answer is for the team too."""
         if self._client is None:
             self._check()
         self._asked.add(key)
         self._claims[key] = self
         threading.Thread(
-            target=self._run, args=(key, generation, writer, prepare),
+            target=self._run, args=(key, generation, writer, prepare, share),
             name="merkle-model", daemon=True,
         ).start()  # fmt: skip
 
@@ -155,14 +166,16 @@ class ModelCalls:
 
     # -- on a thread of its own
 
-    def _run(self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare) -> None:
+    def _run(
+        self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare, share: bool
+    ) -> None:
         try:
             answered = self._answer(key, generation, writer, prepare)
         except Exception as error:
             # Whatever it is, it is one node's failure. Errors of ours have no key in them.
             problem = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
             answered = Answered(key, generation, problem=problem)
-        self._came.append(answered)
+        self._came.append(answered._replace(share=share))
         self._arrived.set()
         if self._on_answer is not None:
             self._on_answer()
@@ -214,7 +227,12 @@ class ModelCalls:
 
 
 def keep_answers(engine: Engine, answers: Sequence[Answered]) -> None:
-    """Journal what was paid for, then store it; what needed no model is only stored."""
+    """Journal what was paid for, then store it; what needed no model is only stored.
+
+    What the team is to have is due from the moment it is stored, and the journal knows it too.
+    """
+    exchange = engine.framing.exchange
+    gives = exchange is not None and exchange.gives
     paid = [
         {
             "kind": "model",
@@ -223,10 +241,13 @@ def keep_answers(engine: Engine, answers: Sequence[Answered]) -> None:
             "content": body_hash(one.body).hex(),
             "body": one.body,
             "meta": one.meta,
+            **({DUE: True} if gives and one.share else {}),
         }
         for one in answers
         if one.body is not None and one.meta is not None
     ]
+    if exchange is not None and gives and any(one.share for one in answers):
+        exchange.note_due()
     engine.journal_and_apply(paid)
     batch = FrameBatch()
     for one in answers:
@@ -234,5 +255,7 @@ def keep_answers(engine: Engine, answers: Sequence[Answered]) -> None:
             content = body_hash(one.body)
             batch.bodies[content] = one.body
             batch.memo[one.key] = (one.generation, content)
+            if gives and one.share:
+                batch.due.append((one.key, one.generation))
     if batch:
         engine.shelf.keep(batch)

@@ -316,7 +316,8 @@ class ModelPass:
                 known.update(self._wanted.pop(key).steps)
             else:
                 writer = self._writer(want)
-                self._calls.ask(key, generation, writer, self._prepare(want, writer))
+                prepare = self._prepare(want, writer)
+                self._calls.ask(key, generation, writer, prepare, share=self._team.is_on)
         for item in again:
             heapq.heappush(self._queue, item)
         if known:

@@ -77,16 +77,11 @@ class ModelTeam:
 
     def keep(self, answers: Sequence[Answered]) -> None:
         """Store answers here, noted as due, then hand them over and give the leases back."""
-        exchange = self._exchange
-        if exchange is None:
-            keep_answers(self._engine, answers)
-            return
-        written = [(one.key, one.generation) for one in answers if one.body is not None]
-        # First: a kill in between must not leave an answer that the team never gets.
-        exchange.note_due(written)
         keep_answers(self._engine, answers)
-        exchange.give_stored([key for key, _ in written])
-        self._let_go([one.key for one in answers])
+        exchange = self._exchange
+        if exchange is not None:
+            exchange.give_stored([one.key for one in answers if one.share and one.body is not None])
+            self._let_go([one.key for one in answers])
 
     def wait(self, seconds: float) -> None:
         """Sleep until another machine may have got something."""

@@ -10,11 +10,12 @@ from pathlib import Path
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.engine.documents import JsonObject
 from indexer.engine.engine import Engine
-from indexer.engine.salvage import missing_records, settled_sessions
+from indexer.engine.salvage import due_results, missing_records, settled_sessions, with_due
 from indexer.errors import CorruptError, MerkleError
 from indexer.store import journal
 from indexer.store.layout import Layout, read_format
 from indexer.store.lock import OwnerLock
+from indexer.store.share_queue import ShareQueue
 
 
 def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> JsonObject:
@@ -42,15 +43,19 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
         gone.append("older deterministic frames and the history of roots")
     with Engine(root, role="repair") as engine:
         records = engine.redone
+        due = ShareQueue(engine.database).count()
         scanned = engine.scan(progress=progress)
         if problem is not None:
             done.append(f"rebuilt from a scan and {records} journal records")
+        if done and due:
+            done.append(f"{due} results are due to the team, or were before; the next push tells")
         return {
             "repaired": bool(done),
             "done": done,
             "gone": gone,
             "quarantined": quarantined,
             "records": records,
+            "due": due,
             "root": scanned["root"],
             "nodes": scanned["nodes"],
         }
@@ -73,10 +78,15 @@ def _repair_journal(
     found = missing_records(layout, algorithm, kept)
     kept, sessions, lost = settled_sessions(layout, kept)
     found += sessions
-    if not found and (not problems or not layout.journal.exists()):
+    if not found and not problems:
+        return
+    # The database goes too, and with it the queue of what the team is still to be given.
+    due = due_results(layout)
+    if not found and not due and not layout.journal.exists():
         return
     layout.journal.mkdir(exist_ok=True)
-    moved = journal.replace(layout.journal, (*kept, *found), layout.quarantine)
+    written = with_due((*kept, *found), due)
+    moved = journal.replace(layout.journal, written, layout.quarantine)
     quarantined.append(str(moved))
     reason = problems[0] if problems else "it ends before what the database has applied"
     done.append(f"the journal was put aside and written anew: {reason}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from indexer.compose.manifest import ManifestProblem
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
+from indexer.engine.journaling import DUE
 from indexer.engine.late import LateModule
 from indexer.engine.manifests import check_manifest, manifest_records
 from indexer.engine.transfer import (
@@ -15,6 +16,7 @@ from indexer.engine.transfer import (
     agent_records,
     check_memo,
     check_note,
+    due_records,
     model_records,
     note_records,
 )
@@ -23,6 +25,7 @@ from indexer.store.database import Database
 from indexer.store.frames import FrameStore
 from indexer.store.layout import Layout
 from indexer.store.sessions import SessionStore
+from indexer.store.share_queue import ShareQueue
 
 if TYPE_CHECKING:
     from indexer.engine import session_packs
@@ -72,6 +75,37 @@ def missing_records(
     finally:
         database.close()
     return found
+
+
+def due_results(layout: Layout) -> list[JsonObject]:
+    """The results that the team is still to be given; none when the database cannot be read."""
+    if not layout.database.exists():
+        return []
+    found: list[JsonObject] = []
+    try:
+        database = Database(layout.database)
+    except MerkleError:
+        return []
+    try:
+        for record in due_records(FrameStore(database), ShareQueue(database)):
+            check_memo(record)
+            found.append(record)
+    except MerkleError:
+        pass
+    finally:
+        database.close()
+    return found
+
+
+def with_due(records: Iterable[JsonObject], due: Iterable[JsonObject]) -> list[JsonObject]:
+    """Records that say of themselves what is due, and behind them what none of them holds."""
+    waiting = {record["key"]: record for record in due}
+    marked = []
+    for record in records:
+        if record["kind"] == "model" and waiting.pop(record["key"], None) is not None:
+            record = {**record, DUE: True}
+        marked.append(record)
+    return [*marked, *waiting.values()]
 
 
 def settled_sessions(

@@ -215,11 +215,14 @@ class Exchange:
             self._keeper.rest()
         self.client.release(keys)
 
-    def note_due(self, keys: Sequence[tuple[MemoKey, int]]) -> None:
-        """Results that are about to be stored, and to be given."""
-        if keys and not self.client.member.read_only:
-            self._queue.add(keys)
-            self._due = True
+    @property
+    def gives(self) -> bool:
+        """Whether what is computed here is for the team, as far as the settings say."""
+        return not self.client.member.read_only
+
+    def note_due(self) -> None:
+        """Results that are due are about to be stored."""
+        self._due = True
 
     def give_stored(self, keys: Sequence[MemoKey]) -> None:
         """Hand over results that are stored here."""
@@ -245,9 +248,9 @@ class Exchange:
         for entry in entries:
             batch.memo[entry.key] = (entry.generation, entry.content)
             batch.bodies[entry.content] = entry.body
-        if not self.client.member.read_only:
+        if self.gives:
             batch.due = [(entry.key, entry.generation) for entry in entries]
-            self._due = True
+            self.note_due()
         self._engine.shelf.keep(batch)
         if self.client.may_write:
             self._give(entries)
@@ -275,11 +278,19 @@ class Exchange:
             if self.client.is_resting or not self.client.may_write:
                 return
             # What was compacted away meanwhile can be given to nobody, and is no longer due.
-            if not self._give(self.entries(group)):
+            if not self._give_lacking(group):
                 return
             self._queue.forget(group)
         self._given.clear()
         self._due = False
+
+    def _give_lacking(self, keys: Sequence[MemoKey]) -> bool:
+        """Hand over what the team does not have; False when that has to be done later."""
+        try:
+            lacking = self.client.lacking(self.entries(keys))
+        except SharedError:
+            return False
+        return not lacking or self._give(lacking)
 
     def note_refused(self) -> None:
         """Remember here how many rows were not believed."""

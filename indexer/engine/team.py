@@ -39,6 +39,8 @@ class NoTeamError(UsageError):
 def shared_status(engine: Engine) -> JsonObject:
     """Whether the team's store can be reached, what it holds, and what it still has to get."""
     settings = load_settings(engine.root)
+    # The journal may know of answers that are due and that the database has yet to learn of.
+    _ = engine.journal
     member, queue = membership(settings), ShareQueue(engine.database)
     document: JsonObject = {
         "configured": member is not None,
@@ -83,10 +85,7 @@ def push(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
     keys = list(_present_keys(engine))
     for at in range(0, len(keys), PUSH):
         group = keys[at : at + PUSH]
-        held = client.has(group)
-        entries = [
-            entry for entry in exchange.entries(group) if held.get(entry.key, -1) < entry.generation
-        ]
+        entries = client.lacking(exchange.entries(group))
         if entries:
             exchange.tally.pushed += client.put(entries)
         if progress is not None:

@@ -22,7 +22,7 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.engine.agents import check_agent
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import note_basis
-from indexer.engine.journaling import apply_record
+from indexer.engine.journaling import DUE, apply_record
 from indexer.engine.late import LateModule
 from indexer.engine.manifests import check_manifest, manifest_records
 from indexer.engine.notes import CARRIED_FROM, MAX_META
@@ -32,6 +32,7 @@ from indexer.errors import CorruptError, UsageError
 from indexer.store.frames import FrameBatch, FrameStore
 from indexer.store.pack import read_pack, write_pack
 from indexer.store.sessions import SessionStore
+from indexer.store.share_queue import ShareQueue
 
 if TYPE_CHECKING:
     from indexer.engine import session_packs
@@ -153,6 +154,17 @@ def _memo_record(key: MemoKey, generation: int, content: BodyHash, body: str) ->
     }
 
 
+def due_records(store: FrameStore, queue: ShareQueue) -> Iterator[JsonObject]:
+    """What the team is still to be given, as far as it is here."""
+    keys, memo = list(queue.waiting()), store.memo()
+    for start in range(0, len(keys), _GROUP):
+        group = [(key, *memo.get(key, (0, None))) for key in keys[start : start + _GROUP]]
+        bodies = store.bodies(content for _, _, content in group if content is not None)
+        for key, generation, content in group:
+            if content is not None and content in bodies:
+                yield _memo_record(key, generation, content, bodies[content]) | {DUE: True}
+
+
 def model_records(store: FrameStore) -> Iterator[JsonObject]:
     """Everything that a model wrote, as the journal keeps it."""
     results = sorted(store.models().items())
@@ -231,6 +243,8 @@ def _body_of(engine: Engine, file: Path) -> Iterator[dict[str, Any]]:
 
 def _checked(algorithm: WorkspaceHash, record: dict[str, Any]) -> dict[str, Any]:
     """Refuse a record whose ids do not follow from what it holds."""
+    # What is due to a team is no pack's to say.
+    record.pop(DUE, None)
     try:
         if record["kind"] in ("memo", "model"):
             check_memo(record)

@@ -94,6 +94,15 @@ class Client:
         found = self._ask(lambda store: store.has_many(keys))
         return {MemoKey(key): generation for key, generation in found.items()}
 
+    def lacking(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those that the team does not have in this generation, or has in no usable form."""
+        held = self.has([entry.key for entry in entries]) if entries else {}
+        return [
+            entry
+            for entry in entries
+            if held.get(entry.key, -1) < entry.generation or entry.key in self._broken
+        ]
+
     def get(self, wanted: Mapping[MemoKey, int]) -> dict[MemoKey, Entry]:
         """The results of some keys, none older than the generation that is asked for."""
         keys = list(wanted)
