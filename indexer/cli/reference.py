@@ -106,7 +106,9 @@ _JSON_NOTES: Final = {
     " `output_cut` where something did not fit." + _BATCH,
     "prove": " Each of `proof`, from the node's folder to the root: `folder` and `siblings`, in"
     " byte order of their names, each `name`, `kind`, `content_id`.",
-    "regenerate": " Each of `failed`: `path`, `type`, `message`, `reason`. `stopped` is null, or"
+    "regenerate": " Each of `failed`: `path`, `type`, `message`, `reason`; for a folder that waits"
+    " for what is below it also `stale` (the first children), `stale_count` and `hint`, and so with"
+    " `--plan`. `stopped` is null, or"
     " why models were not asked any more: `max_calls`, `max_cost`, `refused`, `unreachable`,"
     " `configuration`; `waiting` counts the frames that are left. With `--plan` there are no"
     " `events`; each of `plan`: `path`, `type`, `action`, `because`, `tokens` (0 where no model is"

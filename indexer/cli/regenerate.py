@@ -43,7 +43,7 @@ def command(
     NODE is the whole workspace unless given; NODE - reads names from standard input, one a line.
     A folder's frame is made from those below it: while one of them is stale, only --recursive
     makes it. Exit status 1: some frames could not be made, or a cap ended the run; the next run
-    goes on from there.
+    goes on from there. With --plan: some frames could not be made in this way.
 
     \b
     Examples:
@@ -80,14 +80,24 @@ def verdict(document: JsonObject) -> ExitCode:
 
 def regenerated_text(name: str, document: JsonObject, *, quiet: bool = False) -> str:
     """What was made at a node, and what could not be."""
-    failed = [(each["path"], each["reason"]) for each in document["failed"]]
-    lines = list(remarks("failed", failed, "red"))
+    lines = _failed_lines(document)
     if not quiet:
         done = f"{document['regenerated']:,} made, {document['reused']:,} reused"
         lines.insert(0, f"{place(name)}: " + ("nothing made" if document["unchanged"] else done))
     if document.get("shared") is not None:
         lines += _team_lines(document["shared"], quiet)
     return "\n".join([*lines, *calls_lines(document, quiet=quiet)])
+
+
+def _failed_lines(document: JsonObject) -> list[str]:
+    """What could not be made and why, then what to do about it, each once."""
+    failed = [(each["path"], each["reason"]) for each in document["failed"]]
+    hints = dict.fromkeys(each["hint"] for each in document["failed"] if each.get("hint"))
+    return [*remarks("failed", failed, "red"), *map(_hint_line, hints)]
+
+
+def _hint_line(hint: str) -> str:
+    return click.style("hint:", fg="cyan") + f" {on_screen(hint)}"
 
 
 def _team_lines(shared: JsonObject, quiet: bool) -> list[str]:
@@ -114,12 +124,14 @@ def plan_text(name: str, document: JsonObject) -> str:
         ]
         for step in document["plan"]
     ]
+    failed = _failed_lines(document)
     if not rows:
-        return f"{place(name)}: nothing to make"
+        nothing = "nothing can be made" if failed else "nothing to make"
+        return "\n".join([f"{place(name)}: {nothing}", *failed])
     if not any(step.get("calls") for step in document["plan"]):
         rows = [[*row[:3], row[4]] for row in rows]
     total = totals_line(document["totals"])
-    return "\n".join([f"{place(name)}: {len(rows):,} to make", table(rows), *total])
+    return "\n".join([f"{place(name)}: {len(rows):,} to make", table(rows), *total, *failed])
 
 
 def _price(step: JsonObject) -> str:

@@ -16,6 +16,8 @@ class Event(NamedTuple):
     type: str
     frame_id: FrameId | None
     because: str = ""
+    stale: tuple[str, ...] = ()
+    """The children whose stale frames stand in the way, where it is them."""
 
 
 @dataclass(slots=True)

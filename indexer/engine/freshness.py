@@ -85,6 +85,13 @@ def stale_child(
     engine: Engine, declared: FrameType, path: str, entry: Entry
 ) -> tuple[str, Entry, Head | None] | None:
     """The first child of a folder whose frame is missing or not current."""
+    return next(stale_children(engine, declared, path, entry), None)
+
+
+def stale_children(
+    engine: Engine, declared: FrameType, path: str, entry: Entry
+) -> Iterator[tuple[str, Entry, Head | None]]:
+    """The children of a folder whose frames are missing or not current."""
     assert entry.folder is not None
     rules = declared.rules
     for name, child in entry.folder.entries.items():
@@ -92,8 +99,7 @@ def stale_child(
             where = paths.join(path, name)
             head = engine.shelf.head(where, declared.name, rules.agent_for(child))
             if not rules.is_current(head, child):
-                return where, child, head
-    return None
+                yield where, child, head
 
 
 def _culprit(

@@ -19,6 +19,7 @@ from indexer.engine.agents import check_writer
 from indexer.engine.documents import JsonObject
 from indexer.engine.events import Event
 from indexer.engine.freshness import parts_of
+from indexer.engine.held_up import HINT, NAMED
 from indexer.engine.planning import Plan
 from indexer.engine.resolve import resolve_node
 from indexer.engine.runs import Limits, Run
@@ -122,7 +123,9 @@ def regeneration_document(run: Run) -> JsonObject:
 
 
 def _failure(event: Event) -> JsonObject:
-    said = {"message": event.because, "reason": event.because}
+    said: JsonObject = {"message": event.because, "reason": event.because}
+    if event.stale:
+        said |= {"stale": list(event.stale[:NAMED]), "stale_count": len(event.stale), "hint": HINT}
     return {"path": event.path, "type": event.type, **said}
 
 
@@ -151,8 +154,8 @@ class PlanRun:
         return {
             "regenerated": 0,
             "reused": 0,
-            "failed": [],
-            "unchanged": not entries,
+            "failed": [_failure(event) for event in self._plan.held_up],
+            "unchanged": not entries and not self._plan.held_up,
             "plan": entries,
             "totals": totals.document(),
         }

@@ -359,7 +359,7 @@ class ModelPass:
         made = self.type.folder
         if self._left is None and made is not None and made.writer is None:
             self._left = [step for step in self._steps.values() if step.entry.folder is not None]
-            self._regeneration.patient = False
+            self._regeneration.patient = not self._recursive
             for chunk in chunks(iter(self._still_stale(self._left)), CHUNK):
                 self._regeneration.run_steps(chunk)
             self._regeneration.patient = True

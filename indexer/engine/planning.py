@@ -15,7 +15,9 @@ from indexer.core import paths
 from indexer.core.frames import BodyHash, ChildBody, Head, MemoKey, key_of_file, key_of_folder
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
+from indexer.engine.events import Event
 from indexer.engine.freshness import judge, parts_of
+from indexer.engine.held_up import held_up
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
 from indexer.engine.types import FileMaker, FolderMaker, FrameType
 from indexer.engine.workers import Task, read_exactly
@@ -82,10 +84,16 @@ class Plan:
         self._known: dict[tuple[str, str], BodyHash | None] = {}
         """What a planned frame will say, by type and path; None where that is not known."""
         self.steps: list[Planned] = []
+        self.held_up: list[Event] = []
+        """Folders that are asked for alone while frames below them are stale."""
         for declared in chosen:
             head_of = engine.shelf.heads_of(declared.name)
             for step in stale_steps(tree, declared.rules, head_of, path, recursive=recursive):
-                self.steps.append(self._planned(tree, declared, step))
+                event = None if recursive else held_up(engine, declared, step)
+                if event is None:
+                    self.steps.append(self._planned(tree, declared, step))
+                else:
+                    self.held_up.append(event)
 
     @property
     def settings(self) -> LlmSettings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.events import Outcome
+from indexer.engine.held_up import all_held_up
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
 from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
 from indexer.engine.model_pass import ModelPass
@@ -125,6 +126,7 @@ class Run:
             declared = self._todo[0]
             if self._calls is None or not declared.writers:
                 self._run_at_once(declared)
+                self._note_held_up(declared)
             else:
                 if self._engine.types is not self._types:
                     self._stopped = "configuration"
@@ -133,6 +135,7 @@ class Run:
                     self._pass = self._model_pass(declared, self._calls)
                 if not self._pass.step():
                     return False
+                self._note_held_up(declared)
                 self._waiting += self._pass.waiting
                 self._pass.close()
                 self._pass = None
@@ -142,10 +145,17 @@ class Run:
         return True
 
     def _run_at_once(self, declared: FrameType) -> None:
+        # Alone, a folder waits for what is below it; with it, it is made from what there is.
         one = Regeneration(
-            self._engine, self._engine.tree, declared, self.outcome, self._progress, self._asked_by
-        )
+            self._engine, self._engine.tree, declared, self.outcome, self._progress,
+            self._asked_by, patient=not self._recursive,
+        )  # fmt: skip
         one.run(self._path, recursive=self._recursive)
+
+    def _note_held_up(self, declared: FrameType) -> None:
+        if not self._recursive:
+            engine = self._engine
+            self.outcome.events += all_held_up(engine, engine.tree, declared, self._path)
 
     def _model_pass(self, declared: FrameType, calls: ModelCalls) -> ModelPass:
         return ModelPass(

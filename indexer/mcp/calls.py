@@ -134,7 +134,7 @@ def regenerate(calls: Calls, workspace: Workspace, given: Document) -> Document:
     agent = None if only_tell else calls.writer()
     made = workspace.regenerate(node, plan=only_tell, agent=agent, **scope)
     left = made if only_tell else workspace.regenerate(node, plan=True, **scope)
-    made["freshness"] = "stale" if left["plan"] else "fresh"
+    made["freshness"] = "stale" if left["plan"] or left["failed"] else "fresh"
     made.setdefault("events", [])
     return bounded(bounded(made, "events", most=50), "plan", "failed")
 

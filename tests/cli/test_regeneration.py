@@ -41,6 +41,32 @@ def test_only_the_root_is_recursive_unasked(peopled: Path, merkle: Any) -> None:
         assert merkle(*at, name).json["regenerated"] == 3
 
 
+def test_a_folder_above_stale_frames_is_not_made_and_says_so(peopled: Path, merkle: Any) -> None:
+    at = ("-C", peopled)
+    for number in range(7):
+        (peopled / "src" / f"new{number}.py").write_text(f"def ebb{number}(): pass\n")
+    (before,) = merkle(*at, "--json", "get-head", "src", "--type", "outline").json["heads"]
+    for more in ([], ["--plan"]):
+        ran = merkle(*at, "regenerate", "src", "--type", "outline", *more)
+        assert ran.code == 1, more
+        assert "  src  frames below it are stale: src/new0.py, src/new1.py, src/new2" in ran.out
+        assert ", src/new4.py and 2 more\nhint: --recursive makes" in ran.out
+        found = merkle(*at, "--json", "regenerate", "src", "--type", "outline", *more)
+        assert found.code == 1
+        assert not found.json["unchanged"]
+        assert found.json["plan"] == []
+        (failed,) = found.json["failed"]
+        assert (failed["path"], failed["type"], failed["stale_count"]) == ("src", "outline", 7)
+        assert failed["stale"] == [f"src/new{number}.py" for number in range(5)]
+        assert failed["reason"] == failed["message"]
+    (after,) = merkle(*at, "--json", "get-head", "src", "--type", "outline").json["heads"]
+    assert after["frame_id"] == before["frame_id"]
+    # Once what is below it has been made, the folder can be made alone.
+    for number in range(7):
+        assert merkle(*at, "regenerate", f"src/new{number}.py").code == 0
+    assert merkle(*at, "--json", "regenerate", "src").json["regenerated"] == 1
+
+
 def test_a_scope_is_regenerated_here_and_through_a_service(anywhere: Path, merkle: Any) -> None:
     at = ("-C", anywhere)
     assert merkle(*at, "regenerate").code == 0

@@ -53,6 +53,18 @@ def test_one_edited_file_costs_its_path_to_the_root(asking: Asking, server: Mode
     assert set(space.labels("summary").values()) == {"fresh"}
 
 
+def test_a_folder_alone_above_stale_frames_asks_nothing_and_says_why(
+    asking: Asking, server: ModelServer
+) -> None:
+    space = settled(asking, server)
+    space.write("src/one/a.py", python("a", value=2))
+    document = space.engine.regenerate("src", recursive=False)
+    assert [(one["path"], one["stale"]) for one in document["failed"]] == [("src", ["src/one"])]
+    assert (document["calls"], document["waiting"], server.calls) == (0, 0, 0)
+    plan = space.engine.regenerate("src", recursive=False, plan=True)
+    assert (plan["failed"], plan["plan"]) == (document["failed"], [])
+
+
 def test_an_answer_that_stays_the_same_ends_the_way_up(asking: Asking, server: ModelServer) -> None:
     space = settled(asking, server)
     body = space.frame("src/one/a.py", "summary")["content"]
