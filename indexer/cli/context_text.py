@@ -74,12 +74,14 @@ def _summary(document: JsonObject) -> Iterator[str]:
 
 
 def differences(frames: Sequence[JsonObject]) -> Iterator[str]:
-    """The frames that two manifests do not share, a line each."""
-    colours = {"added": "green", "removed": "red", "modified": "yellow"}
+    """The frames that two manifests or roots do not share, a line each."""
+    colours = {"added": "green", "removed": "red", "modified": "yellow", "missing": "magenta"}
     for frame in frames:
         word = click.style(f"{frame['change']:8}", fg=colours[frame["change"]])
         what = f"{path(frame['path'])} ({on_screen(frame['type'])} by {on_screen(frame['agent'])})"
         moved = " → ".join(short(frame[key]) for key in ("old", "new") if frame[key])
-        if frame["old"] == frame["new"]:
+        if frame["change"] == "missing":
+            moved += " → none"
+        elif frame["old"] == frame["new"]:
             moved = f"{frame['old_freshness']} → {frame['new_freshness']}"
         yield f"{word}  {what}  {click.style(on_screen(moved), dim=True)}"

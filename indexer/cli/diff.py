@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from indexer.cli.columns import counted, path, short
+from indexer.cli.columns import counted, first, path, short
 from indexer.cli.context_text import differences
 from indexer.cli.markdown import code
 from indexer.cli.opening import open_workspace
@@ -70,12 +70,18 @@ def _text(document: DiffDocument) -> str:
     lines = []
     for word, fg, listed in _entries(document):
         lines += [f"{click.style(f'{word:8}', fg=fg)}  {each}" for each in listed]
-    if document["frames"]:
-        lines = list(differences(document["frames"]))
+    of_manifests = any("old_freshness" in frame for frame in document["frames"])
+    if of_manifests:
+        lines = []
     for each in document["renamed"]:
         lines.append(
             f"{click.style('renamed ', fg='cyan')}  {path(each['old'])} → {path(each['new'])}"
         )
+    frames = list(differences(document["frames"]))
+    if of_manifests:
+        lines += frames
+    elif frames:
+        lines += [f"generated frames ({len(frames):,})", *(f"  {each}" for each in first(frames))]
     span = f"{short(document['old'])} → {short(document['new'])}"
     return "\n".join([*lines, f"{span}: {_count(document)}"])
 

@@ -73,7 +73,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "prove": ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof"),
     "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),
     "report": ("file", "format", "root", "base", "state", "coverage"),
-    "repair": ("repaired", "done", "gone", "quarantined", "records", "root", "nodes"),
+    "repair": ("repaired", "done", "gone", "quarantined", "records", "due", "root", "nodes"),
     "config": ("workspace", "file", "settings"),
     "doctor": ("checks", "healthy"),
     "completion": ("shell", "script"),
@@ -99,8 +99,10 @@ _JSON_NOTES: Final = {
     "replay": _CONTEXT + " `freshness_as_of` is `recorded`: the labels are those of then.",
     "compile": " `stages`: `RAW`, `SPEC`, `HEADER`, `FROZEN`. `hashes`: `z1`, `z2`, `z3`, SHA-256"
     " of the first three.",
-    "diff": " For manifests each of `frames`: `path`, `type`, `agent`, `change`, `old`, `new`,"
-    " `old_freshness`, `new_freshness`, `old_tokens`, `new_tokens`.",
+    "diff": " Each of `frames`: `path`, `type`, `agent`, `change`, `old`, `new`; for manifests also"
+    " `old_freshness`, `new_freshness`, `old_tokens`, `new_tokens`. For roots they are the frames"
+    " that generators made for the nodes that differ, whenever that was; `change` is `missing`"
+    " where none was made for what a node holds in `new`. Notes are not among them.",
     "explain": " Each of `chain`: `path`, `action`, `input`, `old`, `new`. `model` is null, or what"
     " is known of the model's part: `model`, `prompt`, `tokens_in`, `tokens_out`, and `cut` or"
     " `output_cut` where something did not fit." + _BATCH,

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from indexer.core.changes import summarize
+from indexer.core import paths
+from indexer.core.changes import Change, summarize
 from indexer.core.clock import iso_utc
-from indexer.core.ids import is_id_prefix
-from indexer.engine.documents import DiffDocument, LogDocument
+from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId
+from indexer.core.ids import NodeId, is_id_prefix
+from indexer.core.tree import Entry
+from indexer.engine.documents import DiffDocument, JsonObject, LogDocument
 from indexer.engine.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
 from indexer.errors import UsageError
+from indexer.store.frames import FrameStore
 from indexer.store.trees import Root, TreeStore
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+
+MISSING: Final = "missing"
+"""A frame was made for what a node held, and none for what it holds."""
 
 _BATCHES_AGO: Final = re.compile(r"@-(\d{1,9})")
 
@@ -101,7 +109,8 @@ def diff_document(engine: Engine, old: str, new: str) -> DiffDocument:
         )
     trees = engine.trees
     before, after = find_root(trees, old), find_root(trees, new)
-    summary = summarize(trees.changes_between(before.seq, after.seq))
+    changes = trees.changes_between(before.seq, after.seq)
+    summary = summarize(changes)
     return {
         "old": before.root.hex(),
         "new": after.root.hex(),
@@ -112,5 +121,44 @@ def diff_document(engine: Engine, old: str, new: str) -> DiffDocument:
             {"old": rename.old, "new": rename.new, "kind": rename.kind.label}
             for rename in summary.renamed
         ],
-        "frames": [],
+        "frames": frames_between(engine, changes),
     }
+
+
+def frames_between(engine: Engine, changes: Sequence[Change]) -> list[JsonObject]:
+    """The frames that generators made for what two roots hold differently.
+
+    A frame is bound to content, not to a root: one that came late counts for the root it is about.
+    Notes take no part, because what a note is bound to need not be the content.
+    """
+
+    def node_of(path: str, entry: Entry | None) -> NodeId | None:
+        if entry is None:
+            return None
+        return engine.algorithm.node_id(entry.kind, paths.text_to_bytes(path), entry.content_id)
+
+    nodes = [(one.path, node_of(one.path, one.old), node_of(one.path, one.new)) for one in changes]
+    named = [node for _, *both in nodes for node in both if node is not None]
+    # Of the database alone: a damaged journal is no reason not to read it.
+    made = FrameStore(engine.database).made_for(named, GENERATED_AGENT_PREFIX) if named else {}
+    none: dict[tuple[str, str], FrameId] = {}
+    found: list[JsonObject] = []
+    for path, old, new in sorted(nodes):
+        before = made.get(old, none) if old is not None else none
+        after = made.get(new, none) if new is not None else none
+        for slot in sorted({*before, *after}):
+            was, now = before.get(slot), after.get(slot)
+            change = "modified" if was and now else "added" if now else "removed"
+            if now is None and new is not None:
+                change = MISSING
+            found.append(
+                {
+                    "path": path,
+                    "type": slot[0],
+                    "agent": slot[1],
+                    "change": change,
+                    "old": was and was.hex(),
+                    "new": now and now.hex(),
+                }
+            )
+    return found

@@ -150,7 +150,7 @@ def diff(calls: Calls, workspace: Workspace, given: Document) -> Document:
     found: Document = dict(workspace.diff(given["old"], given.get("new", "@-0")))
     is_now = found["new"] == now["root"]
     found["freshness"] = of_state(now["state"]) if is_now else RECORDED
-    return bounded(found, "added", "removed", "modified", "renamed")
+    return bounded(found, "added", "removed", "modified", "renamed", "frames")
 
 
 METHODS: Final[Mapping[str, Method]] = {

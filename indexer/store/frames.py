@@ -180,6 +180,24 @@ class FrameStore:
         )
         return {FrameId(frame_id): int(seq) for frame_id, seq in rows}
 
+    def made_for(
+        self, nodes: Sequence[NodeId], agent_prefix: str
+    ) -> dict[NodeId, dict[tuple[str, str], FrameId]]:
+        """By node, then type and agent: the frame for its content that was the head last.
+
+        Of agents whose names begin like this. A NodeID has the path in it.
+        """
+        found: dict[NodeId, dict[tuple[str, str], FrameId]] = {}
+        for node_id, kind, agent, frame_id in self._database.rows(
+            "SELECT f.node_id, h.type, h.agent, arg_max(h.frame_id, h.seq)"
+            " FROM frame_log f JOIN head_log h ON h.frame_id = f.frame_id"
+            " WHERE f.node_id IN (SELECT unnest(?::BLOB[])) AND starts_with(f.agent, ?)"
+            " GROUP BY ALL",
+            [list(nodes), agent_prefix],
+        ):
+            found.setdefault(NodeId(node_id), {})[kind, agent] = FrameId(frame_id)
+        return found
+
     def known_bodies(self, same: Mapping[bytes, bytes]) -> BodyNumbers:
         """All stored bodies that still have their content; hashes that are known are not copied."""
         lengths = array("I", bytes(4 * self.next_body_number()))

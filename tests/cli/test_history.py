@@ -52,6 +52,18 @@ def test_diff_tells_what_lies_between(changed: Path, process: Any) -> None:
     assert "no difference" in process("-C", changed, "diff", "@-0", "@-0").out
 
 
+def test_diff_lists_the_frames_that_were_made_for_each_root(peopled: Path, merkle: Any) -> None:
+    (peopled / "src" / "main.py").write_text("def ebb(): pass\n")
+    assert merkle("-C", peopled, "regenerate", "src/main.py").code == 0
+    lines = merkle("-C", peopled, "diff", "@-1", "@-0").out.splitlines()
+    assert lines[0] == "modified  src/main.py"
+    assert lines[1] == "generated frames (3)"
+    assert lines[2].startswith("  missing   . (outline by merkle:summarize)  ")
+    assert lines[2].endswith(" → none")
+    assert lines[4].startswith("  modified  src/main.py (outline by merkle:outline)  ")
+    assert lines[5].endswith(": 1 modified")
+
+
 def test_diff_in_markdown(changed: Path, merkle: Any) -> None:
     text = merkle("-C", changed, "diff", "@-1", "@-0", "--format", "markdown").out
     assert text.startswith("### `")

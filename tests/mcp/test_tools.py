@@ -14,7 +14,7 @@ from mcp import Client
 from indexer import Workspace
 from indexer.core.tokens import TiktokenCounter
 from indexer.mcp.addresses import node_address
-from indexer.mcp.calls import METHODS
+from indexer.mcp.calls import METHODS, Calls
 from indexer.mcp.clients import CLIENTS
 from indexer.mcp.declarations import BY_NAME, INSTRUCTIONS, TOOLS
 from tests.mcp.wire import answer, call, inside, refusal
@@ -261,3 +261,13 @@ def test_the_example_for_python_works(project: Path) -> None:
         assert (note["agent"], note["content"], note["freshness"]) == (
             "helper", "Start here.", "fresh",
         )  # fmt: skip
+
+
+def test_a_folder_that_waits_for_what_is_below_it_is_called_stale(project: Path) -> None:
+    with Workspace.open(project) as workspace:
+        (project / "src" / "main.py").write_text("changed = True\n")
+        workspace.scan()
+        asked = {"node": "src", "recursive": False, "plan": True}
+        found = METHODS["regenerate"](Calls(project, None), workspace, asked)
+    assert (found["freshness"], found["plan"]) == ("stale", [])
+    assert found["failed"][0]["stale"] == ["src/main.py"]
