@@ -12,6 +12,7 @@ import duckdb
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
+from indexer.store.plain_place import PlainPlace
 
 Row = tuple[Any, ...]
 
@@ -41,12 +42,16 @@ def translated(doing: str) -> Iterator[None]:
     """Turn any DuckDB error into one of ours."""
     try:
         yield
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:
         raise _translate(error, doing) from error
 
 
-def _translate(error: duckdb.Error, doing: str) -> MerkleError:
-    text = " ".join(str(error).split())[:400]
+def _translate(error: duckdb.Error | UnicodeDecodeError, doing: str) -> MerkleError:
+    said = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        # DuckDB's own words, which name a folder whose name is not UTF-8.
+        said = error.object.decode(errors="backslashreplace")
+    text = " ".join(said.split())[:400]
     damaged = isinstance(error, duckdb.FatalException | duckdb.SerializationException) or any(
         word in text.lower() for word in _DAMAGE
     )
@@ -61,7 +66,12 @@ class Database:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._damaged = False
-        self._connection = _connect(path)
+        self._place = PlainPlace(path.parent)
+        try:
+            self._connection = _connect(self._place, path.name)
+        except BaseException:
+            self._place.close()
+            raise
         try:
             self._migrate()
         except BaseException:
@@ -74,7 +84,7 @@ class Database:
         Without `fold` the WAL stays beside it: folding removes the WAL that has its name now,
         which is another one's when the folder was replaced.
         """
-        with contextlib.suppress(duckdb.Error):
+        with contextlib.suppress(duckdb.Error, UnicodeDecodeError):
             try:
                 # Folding a file whose index is damaged never ends (DuckDB 2.0), and would gain
                 # nothing: what was committed is in the WAL.
@@ -82,6 +92,7 @@ class Database:
                     self._connection.execute("CHECKPOINT")
             finally:
                 self._connection.close()
+                self._place.close()
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -185,10 +196,12 @@ def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> Non
     connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+def _connect(place: PlainPlace, name: str) -> duckdb.DuckDBPyConnection:
+    # Beside the file by itself, which DuckDB names in its own way where that is not UTF-8.
+    spill = {"temp_directory": str(place.path / f"{name}.tmp")} if place.is_renamed else {}
     with translated("cannot open the index"):
         connection = duckdb.connect(
-            str(path),
+            str(place.path / name),
             config={
                 # A query must not reach other files, and must not be able to allow itself to.
                 "enable_external_access": "false",
@@ -198,6 +211,8 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
                 # nor much memory. What a larger one needs beyond this goes to a file beside it.
                 "threads": "2",
                 "memory_limit": "64MB",
+                # Last: before the first of these it would be refused because of it.
+                **spill,
             },
         )
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")

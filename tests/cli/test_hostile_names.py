@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,52 @@ COMMANDS = (
     ["repair"], ["compact"], ["compose", "--record"], ["compose", "--format", "messages"],
     ["compose", "--query", "leading"],
 )  # fmt: skip
+
+
+@pytest.fixture
+def unreadable_name(tmp_path: Path) -> Path:
+    """A workspace in a folder whose name is not UTF-8."""
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/work-\xff\xfe"))
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "a.py").write_text("def a():\n    pass\n")
+    return root
+
+
+def test_a_workspace_whose_own_name_is_not_utf8(unreadable_name: Path, process: Any) -> None:
+    for line in (
+        "scan", "watch --once", "status", "validate --content", "compose --query a", "doctor",
+        "export all.pack", "import all.pack", "compact", "repair", "report -", "watch --once",
+    ):  # fmt: skip
+        ran = process("-C", os.fsencode(unreadable_name), *line.split())
+        assert (ran.code, ran.err) == (0, ""), line
+    shown = process("-C", os.fsencode(unreadable_name), "--json", "status").json
+    assert shown["workspace"].endswith("/work-\\xff\\xfe")
+    assert (shown["state"], shown["frames"]["fresh"]) == ("current", shown["frames"]["total"])
+
+
+def test_a_service_in_a_folder_whose_name_is_not_utf8(unreadable_name: Path, process: Any) -> None:
+    root = os.fsencode(unreadable_name)
+    assert process("-C", root, "scan").code == 0
+    running = subprocess.Popen(
+        [sys.executable, "-m", "indexer.cli", "-C", root, "watch"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while not (unreadable_name / ".merkle" / "socket").exists():
+            assert running.poll() is None, running.communicate()
+        (unreadable_name / "b.py").write_text("def b():\n    pass\n")
+        status = process("-C", root, "--json", "status").json
+        assert status["service"]["pid"] == running.pid
+        assert (status["state"], status["files"]) == ("current", 2)
+        assert process("-C", root, "agent", "add", "ann", "--role", "writer").code == 0
+        assert process("-C", root, "repair").code == 6
+    finally:
+        running.kill()
+        running.communicate()
+    # What it had acknowledged is there, from its WAL too.
+    assert "ann" in process("-C", root, "agent", "list").out
+    assert process("-C", root, "validate", "--content").code == 0
+    assert process("-C", root, "--json", "status").json["files"] == 2
 
 
 def test_nothing_reaches_the_terminal_unescaped(hostile: Path, process: Any) -> None:
