@@ -25,7 +25,8 @@ from indexer.errors import ExitCode
 def command(options: Globals, keep: float) -> int:
     """Forget the bodies of old generated frames that are no longer the newest.
 
-    Their ids stay, and so does everything that agents wrote.
+    Their ids stay, and so does everything that agents wrote. Rows of the index that later ones
+    repeat go too, whatever their age: no command shows them.
 
     \b
     Example:
@@ -39,4 +40,6 @@ def command(options: Globals, keep: float) -> int:
 
 def _text(document: JsonObject) -> str:
     dropped = counted(document["dropped"], "body", "bodies")
-    return f"dropped {dropped}, kept {document['kept']:,}"
+    text = f"dropped {dropped}, kept {document['kept']:,}"
+    repeated = counted(document["repeated_heads"], "repeated row", "repeated rows")
+    return f"{text}; dropped {repeated} of heads" if document["repeated_heads"] else text

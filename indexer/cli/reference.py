@@ -68,7 +68,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "shared push": ("pushed", "offered", "pending"),
     "shared pull": ("pulled", "known", "refused", "reasons"),
     "shared gc": ("dropped", "bodies", "dry_run"),
-    "compact": ("dropped", "kept"),
+    "compact": ("dropped", "kept", "repeated_heads"),
     "lock": ("path", "root", "folders", "written"),
     "prove": ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof"),
     "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),

@@ -48,7 +48,9 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
         if problem is not None:
             done.append(f"rebuilt from a scan and {records} journal records")
         if done and due:
-            done.append(f"{due} results are due to the team, or were before; the next push tells")
+            done.append(
+                f"{due} results are due to the team; the next push gives those that it lacks"
+            )
         return {
             "repaired": bool(done),
             "done": done,

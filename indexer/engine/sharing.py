@@ -277,7 +277,7 @@ class Exchange:
             group = keys[at : at + PUSH]
             if self.client.is_resting or not self.client.may_write:
                 return
-            # What was compacted away meanwhile can be given to nobody, and is no longer due.
+            # What was invalidated meanwhile can be given to nobody, and is no longer due.
             if not self._give_lacking(group):
                 return
             self._queue.forget(group)

@@ -447,6 +447,20 @@ class FrameStore:
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
 
+    def drop_repeated_heads(self) -> int:
+        """Forget where a head was noted again with the frame it had: the last note says it all.
+
+        The present of a head, the frame before it and the order in which frames came are read
+        from the newest row of each frame at its place, and that one stays.
+        """
+        with self._database.transaction() as connection:
+            dropped = connection.execute(
+                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log QUALIFY"
+                " row_number() OVER (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC)"
+                " > 1)"
+            ).fetchone()
+        return int(dropped[0]) if dropped else 0
+
     def drop_bodies(self, unwanted: Sequence[BodyHash]) -> int:
         """Forget the contents of some bodies; their rows stay."""
         with self._database.transaction() as connection:

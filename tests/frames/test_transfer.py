@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -247,6 +248,53 @@ def test_compaction_drops_only_what_it_may(old: tuple[Space, ManualClock]) -> No
     assert set(space.labels().values()) == {"fresh"}
     assert space.engine.compact(0)["dropped"] == 0
     space.valid()
+
+
+def test_compaction_takes_only_rows_that_nothing_is_read_from(
+    old: tuple[Space, ManualClock],
+) -> None:
+    space, _ = old
+    space.declare('[types.outline]\nfile = "outline"\nfolder = "summarize"\n'
+                  '[types.note]\nfolder = "concatenate"\n')  # fmt: skip
+    # There and back, declared anew, proofs taken back and given again, a folder that goes.
+    for args in ("z", "x", "z", "x"):
+        space.write("src/one/a.py", python("a", args=args))
+        space.note("src/one/a.py", f"on {args}")
+        space.settle()
+    space.engine.invalidate("src")
+    space.settle()
+    shutil.rmtree(space.root / "src" / "two")
+    space.settle()
+
+    def told() -> Any:
+        engine, paths = space.engine, [path for path, _ in space.engine.tree.walk()]
+        heads = engine.frames.heads()
+        return (
+            heads,
+            {key: engine.frames.head_before(key, head.frame_id) for key, head in heads.items()},
+            [engine.diff(f"@-{number}", "@-0") for number in range(len(engine.log()["roots"]))],
+            [engine.list_frames(path) for path in (*paths, "src/two")],
+            [engine.explain(path) for path in paths],
+            [engine.get_head(path) for path in paths],
+            engine.sql("SELECT * FROM heads ORDER BY ALL")["rows"],
+            engine.frames.next_seq(),
+        )
+
+    def rows() -> int:
+        count: int = space.engine.database.rows("SELECT count(*) FROM head_log")[0][0]
+        return count
+
+    before, had = told(), rows()
+    dropped = space.engine.compact(1000 * 86400)["repeated_heads"]
+    assert rows() == had - dropped < had
+    assert told() == before
+    space.reopen()
+    assert told() == before
+    assert space.engine.compact(1000 * 86400)["repeated_heads"] == 0
+    space.valid()
+    space.write("src/one/a.py", python("a", args="w"))
+    space.settle()
+    assert set(space.labels().values()) == {"fresh"}
 
 
 def test_notes_stay_readable_after_compaction(old: tuple[Space, ManualClock]) -> None:

@@ -191,6 +191,23 @@ def test_a_lost_journal_takes_nothing_from_the_queue(
     assert first.open().validate()["valid"]
 
 
+def test_compaction_leaves_what_is_due(
+    url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERKLE_SHARED_URL", AWAY)
+    first, second = Member({"a.txt": "one"}), Member({"a.txt": "one"})
+    members += [first, second]
+    first.full_pass()
+    first.write("a.txt", "two")
+    first.full_pass()
+    assert first.open().compact(0)["dropped"] == 0
+    first.end()
+    monkeypatch.setenv("MERKLE_SHARED_URL", url)
+    assert first.open().shared_push()["pushed"] == 3 + 2
+    assert second.full_pass()["regenerated"] == 0
+    assert first.open().compact(0)["dropped"] == 2
+
+
 def test_answers_that_only_the_database_has_stay_due(
     url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
