@@ -38,7 +38,7 @@ class Seal:
 
     def opened(self, row: Row) -> Entry:
         """The entry in a row; raises Refusal unless all of it is as it must be."""
-        if not _well_formed(row) or row.body is None:
+        if not _well_formed(row) or not isinstance(row.body, bytes):
             raise Refusal("malformed")
         if hashlib.sha256(row.body).digest() != row.content:
             raise Refusal("hash")
