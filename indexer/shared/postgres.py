@@ -235,8 +235,10 @@ class PostgresStore:
             return
         try:
             self._connection.execute(f"LISTEN {CHANNEL}")
-            for _ in self._connection.notifies(timeout=seconds, stop_after=1):
-                pass
+            for told in self._connection.notifies(timeout=seconds):
+                # A busy neighbour on the same server is no reason to look.
+                if told.payload == self._namespace:
+                    break
         except (errors.SyntaxError, errors.FeatureNotSupported):
             self._tells = False
             time.sleep(seconds)

@@ -25,11 +25,6 @@ class Seal:
         self._namespace = namespace.encode()
         self._key = hashlib.sha256(key.encode()).digest() if key else None
 
-    @property
-    def has_key(self) -> bool:
-        """Whether rows that somebody changed on purpose can be told."""
-        return self._key is not None
-
     def row(self, entry: Entry) -> Row:
         """An entry as it is stored."""
         body = entry.body.encode()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import signal
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,25 @@ def test_a_transaction_that_a_server_forgets_about_is_given_up(own_server: Postg
     finally:
         os.kill(pid, signal.SIGCONT)
         client.close()
+
+
+# -- hints that are meant for others
+
+
+def test_a_busy_neighbour_wakes_nobody(url: str) -> None:
+    ours, theirs, mate = (open_store(url, name, 5) for name in ("team", "neighbours", "team"))
+    ours.wait(0.0)
+    row = Row(b"k" * 32, 0, hashlib.sha256(b"b").digest(), b"", b"b")
+    waiting = threading.Thread(target=ours.wait, args=(60.0,))
+    waiting.start()
+    theirs.put_many([row])
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    mate.put_many([row])
+    waiting.join(30)
+    assert not waiting.is_alive()
+    for store in (ours, theirs, mate):
+        store.close()
 
 
 # -- leases of several runs
