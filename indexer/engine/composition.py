@@ -26,7 +26,7 @@ from indexer.compose.sources import Scope, looked_at, scope_of
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness
 from indexer.core.tree import Tree
-from indexer.engine.corpus import LESS_RELEVANT, NO_MATCH, POOL, Corpus
+from indexer.engine.corpus import LESS_RELEVANT, NO_MATCH, POOL, Corpus, live_corpus
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import Judged, judge
 from indexer.engine.manifests import bodies_of, find_manifest, manifest_record
@@ -102,9 +102,7 @@ def compose(
     in_time = _in_time(engine, request)
     tree = engine.tree_as_on_disk(looked_at(request))
     omitted = Omitted()
-    corpus = engine.framing.corpus
-    with corpus.lock:
-        corpus.bring_up_to_date(tree)
+    with live_corpus(engine, tree, searched=request.query is not None) as corpus:
         gathered = _gather(corpus, request, tree, Filters(request, in_time), omitted, custom)
     counter = engine.framing.counter
     selection = select(

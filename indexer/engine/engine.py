@@ -96,6 +96,8 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
         """The tree whose listings are in the store; None when that is not known in memory."""
         self.subscribers: list[Callable[[Root, list[Change]], None]] = []
         self.frame_subscribers: list[Callable[[list[Event]], None]] = []
+        self.on_writing_thread: Callable[[Callable[[], None]], None] = lambda work: work()
+        """Runs something that writes; a service whose readers are threads puts its own here."""
         self.served = False
         """Whether a service keeps the tree in memory true, so that reads need no look at disk."""
 

@@ -1,8 +1,10 @@
-"""Postings: which bodies have a term, and how often; appended with the bodies.
+"""Postings: which bodies have a term, and how often.
 
-A stored batch adds one row per term: the numbers of the batch's bodies that have it, as 32-bit
-little-endian integers, and for each a byte that says how often. There is no index: a scan of the
-terms takes milliseconds, and an index would cost every batch.
+Bodies are indexed in the order of their numbers: a few with the batch that stores them, many
+afterwards, when a question or an idle service needs them. Those that are indexed together add one
+row per term: the numbers of the bodies that have it, as 32-bit little-endian integers, and for
+each a byte that says how often. There is no index over the terms: a scan of them takes
+milliseconds, and an index would cost every batch.
 """
 
 from __future__ import annotations
@@ -19,16 +21,26 @@ from indexer.store.database import Database, append_rows
 Found: TypeAlias = "tuple[array[int], bytearray]"
 """Numbers of bodies, and how often each has the term."""
 
+AT_ONCE: Final = 100
+"""Bodies up to which a batch is indexed as it is stored, unless others wait before it."""
+
+TOGETHER: Final = 1000
+"""Bodies that are indexed in one transaction afterwards."""
+
 _PARTS: Final = 16
-_TOGETHER: Final = 1000
 
 
 class Indexed(NamedTuple):
-    """Bodies as they are stored: each with a number and a length, and their postings."""
+    """Bodies as they are stored: each with a number, and with a length and postings or not yet."""
 
     numbers: dict[BodyHash, int]
     lengths: dict[BodyHash, int]
     rows: list[tuple[int, bytes, bytes]]
+
+
+def number_bodies(bodies: Iterable[BodyHash], first: int) -> Indexed:
+    """Number bodies from `first` on, and leave their terms for later."""
+    return Indexed({content: number for number, content in enumerate(bodies, first)}, {}, [])
 
 
 def index_bodies(bodies: Mapping[BodyHash, str], first: int) -> Indexed:
@@ -79,7 +91,7 @@ def _first(row: tuple[int, bytes, bytes]) -> int:
 
 
 class PostingStore:
-    """Reads postings, makes those that are missing, and folds them together."""
+    """Reads postings, makes those that are left for later, and folds them together."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -117,32 +129,36 @@ class PostingStore:
         )
         return [(term, numbers, counts) for term, numbers, counts in rows]
 
-    def fill_in(self) -> int:
-        """Index the bodies that were stored before there were postings; returns how many."""
-        done = 0
-        while True:
-            rows = self._database.rows(
-                "SELECT number, content FROM bodies"
-                " WHERE length IS NULL AND content IS NOT NULL ORDER BY number LIMIT ?",
-                [_TOGETHER],
-            )
-            if not rows:
-                return done
-            terms: dict[int, Found] = {}
-            lengths: list[int] = []
-            for number, text in rows:
-                counts = count_terms(text)
-                lengths.append(sum(counts.values()))
-                _collect(terms, number, counts)
+    def first_left(self) -> int | None:
+        """The number of the first body that has no postings yet; none after it has."""
+        rows = self._database.rows(
+            "SELECT min(number) FROM bodies WHERE length IS NULL AND content IS NOT NULL"
+        )
+        return None if rows[0][0] is None else int(rows[0][0])
+
+    def index_next(self) -> dict[int, int]:
+        """Index the next bodies in one transaction; their lengths by number."""
+        rows = self._database.rows(
+            "SELECT number, content FROM bodies"
+            " WHERE length IS NULL AND content IS NOT NULL ORDER BY number LIMIT ?",
+            [TOGETHER],
+        )
+        terms: dict[int, Found] = {}
+        lengths: dict[int, int] = {}
+        for number, text in rows:
+            counts = count_terms(text)
+            lengths[number] = sum(counts.values())
+            _collect(terms, number, counts)
+        if lengths:
             with self._database.transaction() as connection:
                 append_rows(connection, "postings", _rows(terms))
                 connection.execute(
                     "UPDATE bodies SET length = made.length FROM"
                     " (SELECT unnest(?::UINTEGER[]) AS number, unnest(?::UINTEGER[]) AS length)"
                     " AS made WHERE bodies.number = made.number",
-                    [[row[0] for row in rows], lengths],
+                    [list(lengths), list(lengths.values())],
                 )
-            done += len(rows)
+        return lengths
 
     def fold(self) -> None:
         """Put all postings of a term into one row, without those of bodies that were dropped."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.engine import shelf
 from indexer.engine.corpus import Corpus
 from indexer.engine.engine import Engine
 from indexer.engine.repair import repair
@@ -73,12 +76,19 @@ ACTIONS = st.lists(
 )
 
 
-@given(ACTIONS)
+@pytest.mark.parametrize("at_once", [100, 1])
+@given(actions=ACTIONS)
 @settings(max_examples=12)
-def test_following_what_moved_equals_starting_anew(actions: list[tuple[str, int, str]]) -> None:
+def test_following_what_moved_equals_starting_anew(
+    at_once: int, actions: list[tuple[str, int, str]]
+) -> None:
     """The corpus in memory after any edits is the one that a new process would load."""
     space = Space()
-    try:
+    with (
+        contextlib.closing(space),
+        mock.patch.object(shelf, "AT_ONCE", at_once),
+        mock.patch.object(postings, "TOGETHER", 2),
+    ):
         space.fill({"src/f0.py": python("ferry"), "src/f1.py": python("quarry")})
         space.settle()
         for action, number, word in actions:
@@ -98,16 +108,14 @@ def test_following_what_moved_equals_starting_anew(actions: list[tuple[str, int,
             elif action == "compact":
                 space.engine.compact(0)
             space.settle()
-            if action != "ask":
-                space.engine.compose(query=word)
-        space.engine.compose()
+            space.engine.compose(query=None if action == "ask" else word)
+            space.valid()
+        space.engine.compose(query="all")
         kept = space.engine.framing.corpus
         fresh = Corpus(space.engine.shelf, space.engine.framing.postings)
         fresh.bring_up_to_date(space.engine.tree)
         assert state(kept, WORDS) == state(fresh, WORDS)
         space.valid()
-    finally:
-        space.close()
 
 
 def test_an_index_from_before_gets_its_postings(
@@ -135,11 +143,11 @@ def test_an_index_from_before_gets_its_postings(
         with old.transaction() as connection:
             connection.execute("INSERT INTO meta SELECT 'journal', ?", [_journal(project)])
         old.close()
-    monkeypatch.setattr(postings, "_TOGETHER", 3)
+    monkeypatch.setattr(postings, "TOGETHER", 3)
     with Engine(other) as engine:
         assert engine.compose(query="python outline") == expected
         assert engine.validate()["errors"] == []
-        assert engine.framing.postings.fill_in() == 0
+        assert engine.framing.postings.first_left() is None
 
 
 def _copy(space: Space, target: database.Database, table: str, columns: str) -> None:
