@@ -226,4 +226,8 @@ class FrameMethods:
 
     def compact(self, keep_seconds: float) -> JsonObject:
         """Forget the bodies of old deterministic frames."""
-        return compaction.compact(self._engine, keep_seconds)
+        return runs.run_to_end(self.begin_compact(keep_seconds))
+
+    def begin_compact(self, keep_seconds: float) -> Steps:
+        """The same as steps."""
+        return compaction.Compaction(self._engine, keep_seconds)

@@ -20,7 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
-from indexer.store.postings import Indexed
+from indexer.store.postings import TO_BE_FOLDED, Indexed
 from indexer.store.sessions import SessionRows
 
 
@@ -442,6 +442,7 @@ class FrameStore:
                 "UPDATE memo SET content = NULL WHERE content IN (SELECT unnest(?::BLOB[]))",
                 [list(unwanted)],
             )
+            put_meta(connection, TO_BE_FOLDED, "yes")
         return len(unwanted)
 
 

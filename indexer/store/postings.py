@@ -27,7 +27,11 @@ AT_ONCE: Final = 100
 TOGETHER: Final = 1000
 """Bodies that are indexed in one transaction afterwards."""
 
-_PARTS: Final = 16
+TO_BE_FOLDED: Final = "to_be_folded"
+"""What the meta table says while postings of dropped bodies may be left."""
+
+PARTS: Final = 16
+"""Into how many parts postings are divided where all of them are gone through."""
 
 
 class Indexed(NamedTuple):
@@ -115,7 +119,7 @@ class PostingStore:
     def of_bodies(self, wanted: Sequence[int]) -> dict[int, dict[int, int]]:
         """Every term of some bodies with its count, from a pass over all postings."""
         terms: dict[int, dict[int, int]] = {number: {} for number in wanted}
-        for part in range(_PARTS):
+        for part in range(PARTS):
             for term, numbers, counts in self._part(part):
                 for number, count in zip(_decoded(numbers), counts, strict=True):
                     if number in terms:
@@ -125,7 +129,7 @@ class PostingStore:
     def _part(self, part: int) -> list[tuple[int, bytes, bytes]]:
         """A share of all postings; they are too many to hold at once."""
         rows = self._database.rows(
-            "SELECT term, bodies, counts FROM postings WHERE term % ? = ?", [_PARTS, part]
+            "SELECT term, bodies, counts FROM postings WHERE term % ? = ?", [PARTS, part]
         )
         return [(term, numbers, counts) for term, numbers, counts in rows]
 
@@ -160,27 +164,31 @@ class PostingStore:
                 )
         return lengths
 
-    def fold(self) -> None:
-        """Put all postings of a term into one row, without those of bodies that were dropped."""
+    def are_to_be_folded(self) -> bool:
+        """Whether bodies were dropped since everything was last folded."""
+        return bool(self._database.rows("SELECT 1 FROM meta WHERE key = ? LIMIT 1", [TO_BE_FOLDED]))
+
+    def note_folded(self) -> None:
+        """Every part is."""
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM meta WHERE key = ?", [TO_BE_FOLDED])
+
+    def fold(self, part: int) -> None:
+        """Put a part's postings of each term into one row, without those of dropped bodies.
+
+        Each part is a transaction of its own: what is not folded yet is as right as what is.
+        """
         kept = {
             row[0]
             for row in self._database.rows("SELECT number FROM bodies WHERE content IS NOT NULL")
         }
+        terms: dict[int, Found] = {}
+        for term, numbers, counts in sorted(self._part(part), key=_first):
+            found = terms.setdefault(term, _nothing())
+            for number, count in zip(_decoded(numbers), counts, strict=True):
+                if number in kept:
+                    found[0].append(number)
+                    found[1].append(count)
         with self._database.transaction() as connection:
-            connection.execute(
-                "CREATE TABLE folded (term UINTEGER NOT NULL, bodies BLOB NOT NULL,"
-                " counts BLOB NOT NULL)"
-            )
-            for part in range(_PARTS):
-                terms: dict[int, Found] = {}
-                for term, numbers, counts in sorted(self._part(part), key=_first):
-                    found = terms.setdefault(term, _nothing())
-                    for number, count in zip(_decoded(numbers), counts, strict=True):
-                        if number in kept:
-                            found[0].append(number)
-                            found[1].append(count)
-                rows = [row for row in _rows(terms) if row[1]]
-                append_rows(connection, "folded", rows)
-            connection.execute("DELETE FROM postings")
-            connection.execute("INSERT INTO postings SELECT term, bodies, counts FROM folded")
-            connection.execute("DROP TABLE folded")
+            connection.execute("DELETE FROM postings WHERE term % ? = ?", [PARTS, part])
+            append_rows(connection, "postings", [row for row in _rows(terms) if row[1]])
