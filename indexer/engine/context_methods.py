@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from indexer.engine.documents import JsonObject
@@ -39,12 +39,14 @@ class ContextMethods:
         related: Sequence[str] = (),
         since: str | None = None,
         until: str | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """A bounded selection of frames as messages, with its manifest."""
         return composition.compose(
             self._composer, nodes, query=query, budget=budget, max_frames=max_frames,
             sources=sources, order=order, require_fresh=require_fresh, record=record, types=types,
             agents=agents, paths_=paths, related=related, since=since, until=until,
+            progress=progress,
         )  # fmt: skip
 
     def replay(self, manifest: str) -> JsonObject:

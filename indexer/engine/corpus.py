@@ -7,7 +7,7 @@ import hashlib
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import chain, compress, islice
 from operator import mul
@@ -368,17 +368,25 @@ class Corpus:
 @contextlib.contextmanager
 def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpus]:
     """The corpus as of now, locked; for a search, with the postings of every body in it."""
-    corpus, shelf = engine.framing.corpus, engine.shelf
+    corpus = engine.framing.corpus
     while True:
-        while searched and shelf.unindexed:
-            # A portion at a time: what else has to be written comes between.
-            engine.on_writing_thread(shelf.index_some)
+        if searched:
+            index_what_is_left(engine)
         with corpus.lock:
             corpus.bring_up_to_date(tree)
             # Otherwise somebody has stored more meanwhile.
             if corpus.is_indexed or not searched:
                 yield corpus
                 return
+
+
+def index_what_is_left(engine: Engine, progress: Callable[[int], None] | None = None) -> None:
+    """Make the postings that stored bodies wait for, on the thread that writes."""
+    while left := engine.shelf.unindexed:
+        # A portion at a time: what else has to be written comes between.
+        engine.on_writing_thread(engine.shelf.index_some)
+        if progress is not None:
+            progress(left - engine.shelf.unindexed)
 
 
 def _has(numbers: Sequence[int], number: int) -> bool:
