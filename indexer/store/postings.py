@@ -21,6 +21,9 @@ from indexer.store.database import Database, append_rows
 Found: TypeAlias = "tuple[array[int], bytearray]"
 """Numbers of bodies, and how often each has the term."""
 
+PostingRow: TypeAlias = tuple[int, bytes, bytes]
+"""A term, and the numbers and counts of the bodies that have it, packed."""
+
 AT_ONCE: Final = 100
 """Bodies up to which a batch is indexed as it is stored, unless others wait before it."""
 
@@ -39,7 +42,7 @@ class Indexed(NamedTuple):
 
     numbers: dict[BodyHash, int]
     lengths: dict[BodyHash, int]
-    rows: list[tuple[int, bytes, bytes]]
+    rows: list[PostingRow]
 
 
 def number_bodies(bodies: Iterable[BodyHash], first: int) -> Indexed:
@@ -49,14 +52,20 @@ def number_bodies(bodies: Iterable[BodyHash], first: int) -> Indexed:
 
 def index_bodies(bodies: Mapping[BodyHash, str], first: int) -> Indexed:
     """Number bodies from `first` on and collect their terms."""
-    numbers: dict[BodyHash, int] = {}
-    lengths: dict[BodyHash, int] = {}
+    lengths, rows = _postings(enumerate(bodies.values(), first))
+    numbers = {content: number for number, content in enumerate(bodies, first)}
+    return Indexed(numbers, {one: lengths[number] for one, number in numbers.items()}, rows)
+
+
+def _postings(texts: Iterable[tuple[int, str]]) -> tuple[dict[int, int], list[PostingRow]]:
+    """The lengths of numbered texts, and one row per term."""
+    lengths: dict[int, int] = {}
     terms: dict[int, Found] = {}
-    for number, (content, text) in enumerate(bodies.items(), first):
+    for number, text in texts:
         counts = count_terms(text)
-        numbers[content], lengths[content] = number, sum(counts.values())
+        lengths[number] = sum(counts.values())
         _collect(terms, number, counts)
-    return Indexed(numbers, lengths, _rows(terms))
+    return lengths, _rows(terms)
 
 
 def _nothing() -> Found:
@@ -72,7 +81,7 @@ def _collect(terms: dict[int, Found], number: int, counts: Mapping[int, int]) ->
         found[1].append(count if count < MAX_COUNT else MAX_COUNT)
 
 
-def _rows(terms: Mapping[int, Found]) -> list[tuple[int, bytes, bytes]]:
+def _rows(terms: Mapping[int, Found]) -> list[PostingRow]:
     return [(term, _encoded(numbers), bytes(counts)) for term, (numbers, counts) in terms.items()]
 
 
@@ -90,7 +99,7 @@ def _decoded(numbers: bytes) -> array[int]:
     return made
 
 
-def _first(row: tuple[int, bytes, bytes]) -> int:
+def _first(row: PostingRow) -> int:
     return int.from_bytes(row[1][:4], "little")
 
 
@@ -126,7 +135,7 @@ class PostingStore:
                         terms[number][term] = terms[number].get(term, 0) + count
         return terms
 
-    def _part(self, part: int) -> list[tuple[int, bytes, bytes]]:
+    def _part(self, part: int) -> list[PostingRow]:
         """A share of all postings; they are too many to hold at once."""
         rows = self._database.rows(
             "SELECT term, bodies, counts FROM postings WHERE term % ? = ?", [PARTS, part]
@@ -147,15 +156,10 @@ class PostingStore:
             " WHERE length IS NULL AND content IS NOT NULL ORDER BY number LIMIT ?",
             [TOGETHER],
         )
-        terms: dict[int, Found] = {}
-        lengths: dict[int, int] = {}
-        for number, text in rows:
-            counts = count_terms(text)
-            lengths[number] = sum(counts.values())
-            _collect(terms, number, counts)
+        lengths, postings = _postings((row[0], row[1]) for row in rows)
         if lengths:
             with self._database.transaction() as connection:
-                append_rows(connection, "postings", _rows(terms))
+                append_rows(connection, "postings", postings)
                 connection.execute(
                     "UPDATE bodies SET length = made.length FROM"
                     " (SELECT unnest(?::UINTEGER[]) AS number, unnest(?::UINTEGER[]) AS length)"
