@@ -20,7 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
-from indexer.store.postings import Indexed
+from indexer.store.postings import TO_BE_FOLDED, Indexed
 from indexer.store.sessions import SessionRows
 
 
@@ -47,7 +47,7 @@ class FrameBatch:
     """Keys with generations that the team is to be given."""
     manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
     indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
-    """The bodies' numbers and postings, made when the batch is stored."""
+    """The bodies' numbers, and their postings where they are few; made as the batch is stored."""
     session_records: list[Mapping[str, Any]] = field(default_factory=list)
     """Journalled records of sessions that this batch applies, as the journal has them."""
     sessions: SessionRows | None = None
@@ -84,7 +84,7 @@ class StoredManifest(NamedTuple):
 
 
 class BodyNumbers(NamedTuple):
-    """The stored bodies by hash, and how many terms each number has."""
+    """The stored bodies by hash, and how many terms each number has, where they are counted."""
 
     numbers: dict[BodyHash, int]
     lengths: array[int]
@@ -409,7 +409,7 @@ class FrameStore:
                 connection,
                 "bodies",
                 [
-                    (content, text, numbers[content], lengths[content])
+                    (content, text, numbers[content], lengths.get(content))
                     for content, text in batch.bodies.items()
                 ],
             )
@@ -447,17 +447,19 @@ class FrameStore:
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
 
-    def drop_repeated_heads(self) -> int:
+    def drop_repeated_heads(self, part: int = 0, parts: int = 1) -> int:
         """Forget where a head was noted again with the frame it had: the last note says it all.
 
         The present of a head, the frame before it and the order in which frames came are read
-        from the newest row of each frame at its place, and that one stays.
+        from the newest row of each frame at its place, and that one stays. One part of the
+        paths at a time.
         """
         with self._database.transaction() as connection:
             dropped = connection.execute(
-                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log QUALIFY"
-                " row_number() OVER (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC)"
-                " > 1)"
+                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log"
+                " WHERE hash(path) % $1 = $2 QUALIFY row_number() OVER"
+                " (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC) > 1)",
+                [parts, part],
             ).fetchone()
         return int(dropped[0]) if dropped else 0
 
@@ -474,6 +476,7 @@ class FrameStore:
                 "UPDATE memo SET content = NULL WHERE content IN (SELECT unnest(?::BLOB[]))",
                 [list(unwanted)],
             )
+            put_meta(connection, TO_BE_FOLDED, "yes")
         return len(unwanted)
 
 
