@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from indexer.core import paths
 from indexer.core.changes import Change, summarize
 from indexer.core.clock import iso_utc
-from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId
+from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.tree import Entry
 from indexer.engine.documents import DiffDocument, JsonObject, LogDocument
 from indexer.engine.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
 from indexer.errors import UsageError
-from indexer.store.frames import FrameStore
+from indexer.store.head_log import HeadLog, Made
 from indexer.store.trees import Root, TreeStore
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def frames_between(engine: Engine, changes: Sequence[Change]) -> list[JsonObject
     nodes = [(one.path, node_of(one.path, one.old), node_of(one.path, one.new)) for one in changes]
     named = [node for _, *both in nodes for node in both if node is not None]
     # Of the database alone: a damaged journal is no reason not to read it.
-    made = FrameStore(engine.database).made_for(named, GENERATED_AGENT_PREFIX) if named else {}
-    none: dict[tuple[str, str], FrameId] = {}
+    made = HeadLog(engine.database).made_for(named, GENERATED_AGENT_PREFIX)
+    none: Made = {}
     found: list[JsonObject] = []
     for path, old, new in sorted(nodes):
         before = made.get(old, none) if old is not None else none

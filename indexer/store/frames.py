@@ -180,24 +180,6 @@ class FrameStore:
         )
         return {FrameId(frame_id): int(seq) for frame_id, seq in rows}
 
-    def made_for(
-        self, nodes: Sequence[NodeId], agent_prefix: str
-    ) -> dict[NodeId, dict[tuple[str, str], FrameId]]:
-        """By node, then type and agent: the frame for its content that was the head last.
-
-        Of agents whose names begin like this. A NodeID has the path in it.
-        """
-        found: dict[NodeId, dict[tuple[str, str], FrameId]] = {}
-        for node_id, kind, agent, frame_id in self._database.rows(
-            "SELECT f.node_id, h.type, h.agent, arg_max(h.frame_id, h.seq)"
-            " FROM frame_log f JOIN head_log h ON h.frame_id = f.frame_id"
-            " WHERE f.node_id IN (SELECT unnest(?::BLOB[])) AND starts_with(f.agent, ?)"
-            " GROUP BY ALL",
-            [list(nodes), agent_prefix],
-        ):
-            found.setdefault(NodeId(node_id), {})[kind, agent] = FrameId(frame_id)
-        return found
-
     def known_bodies(self, same: Mapping[bytes, bytes]) -> BodyNumbers:
         """All stored bodies that still have their content; hashes that are known are not copied."""
         lengths = array("I", bytes(4 * self.next_body_number()))
@@ -446,22 +428,6 @@ class FrameStore:
                 batch.sessions.write(connection)
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
-
-    def drop_repeated_heads(self, part: int = 0, parts: int = 1) -> int:
-        """Forget where a head was noted again with the frame it had: the last note says it all.
-
-        The present of a head, the frame before it and the order in which frames came are read
-        from the newest row of each frame at its place, and that one stays. One part of the
-        paths at a time.
-        """
-        with self._database.transaction() as connection:
-            dropped = connection.execute(
-                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log"
-                " WHERE hash(path) % $1 = $2 QUALIFY row_number() OVER"
-                " (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC) > 1)",
-                [parts, part],
-            ).fetchone()
-        return int(dropped[0]) if dropped else 0
 
     def drop_bodies(self, unwanted: Sequence[BodyHash]) -> int:
         """Forget the contents of some bodies; their rows stay."""
