@@ -99,10 +99,21 @@ class Run:
             )
         capped = self._limits.max_calls is not None or self._limits.max_cost is not None
         if not (self._limits.yes or capped):
-            tree, path = self._engine.tree, self._path
-            plan = Plan(self._engine, tree, chosen, path, self._recursive)
-            self._plan = plan if may_exceed(plan, settings) else None
+            self._plan = self._to_be_agreed(settings, chosen)
         return ModelCalls(self._engine, settings, caps)
+
+    def _to_be_agreed(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> Plan | None:
+        """The plan of a run that may be too large; the team is asked only where that decides."""
+        for ask_team in (False, True):
+            plan = Plan(
+                self._engine, self._engine.tree, chosen, self._path, self._recursive,
+                ask_team=ask_team,
+            )  # fmt: skip
+            if not may_exceed(plan, settings):
+                return None
+            if self._engine.framing.exchange is None:
+                break
+        return plan
 
     # -- on the writing thread
 
@@ -209,9 +220,12 @@ class Run:
         if totals.calls <= values["ask_above_calls"] and totals.cost <= above:
             return
         price = "an unknown cost" if totals.unpriced else f"a cost of up to {totals.cost:.2f}"
+        team = f"; {totals.team:,} results come from the team" if totals.team else ""
+        if totals.team_problem is not None:
+            team += "; the team could not be asked, so what it has is counted too"
         raise NeedsYesError(
             f"this takes up to {totals.calls:,} calls of models with {totals.tokens:,} tokens in"
-            f" and at most {totals.tokens_out:,} out, at {price}",
+            f" and at most {totals.tokens_out:,} out, at {price}{team}",
             hint="agree with --yes, or cap it with --max-calls or --max-cost;"
             " --plan lists every call",
         )

@@ -205,6 +205,13 @@ class Exchange:
         self._taken(dict(wanted), found.append)
         return found
 
+    def peek(self, wanted: Mapping[MemoKey, int]) -> tuple[list[Entry], str | None]:
+        """What the team has of some keys, only to be told of, or why it could not be asked."""
+        try:
+            return list(self.client.get(wanted).values()), None
+        except SharedError as error:
+            return [], error.message
+
     def lease_for_long(self, keys: list[MemoKey]) -> set[MemoKey] | None:
         """Those of the keys that are ours to compute; None where leases cannot be had."""
         return self._leased(keys)
