@@ -129,8 +129,10 @@ _EXIT_CODES: Final = (
     (4, "corrupt"),
     (5, "no workspace"),
     (6, "locked by another process"),
+    (129, "the terminal went away"),
     (130, "interrupted"),
     (141, "the reader of the output went away"),
+    (143, "terminated"),
 )
 _INTRODUCTION: Final = """\
 # Command line

@@ -10,6 +10,7 @@ from indexer.cli.nodes import STDIN, node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.progress import frame_progress
+from indexer.cli.signals import ends_politely
 from indexer.core import paths
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
@@ -57,7 +58,11 @@ def command(
             return plan_text(name, document)
         return regenerated_text(name, document, quiet=options.quiet)
 
-    with open_workspace(options) as workspace, frame_progress(options) as progress:
+    with (
+        ends_politely(),
+        open_workspace(options) as workspace,
+        frame_progress(options) as progress,
+    ):
 
         def regenerate(name: str) -> JsonObject:
             below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from indexer.engine.documents import JsonObject
 from indexer.engine.events import Outcome
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
-from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
+from indexer.engine.model_calls import ModelCalls
 from indexer.engine.model_pass import ModelPass
 from indexer.engine.planning import Plan, Totals
 from indexer.engine.regeneration import Regeneration
+from indexer.engine.taking_in import end, take_in
 from indexer.engine.types import FrameType
 from indexer.errors import UsageError
 from indexer.generators.llm.budget import NOTHING
@@ -80,11 +81,10 @@ class Run:
         self._pass: ModelPass | None = None
         self._stopped: str | None = None
         self._waiting = 0
-        self._has_left = False
         if any(one.writers for one in chosen) and limits.models:
             settings = load_llm_settings(engine.root)
             self._calls = self._opened(settings, chosen)
-            engine.framing.runs.add(self)
+            engine.asked.runs.add(self)
 
     def _opened(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> ModelCalls:
         """The calls of this run, after everything that can be refused beforehand."""
@@ -138,8 +138,7 @@ class Run:
                 self._run_at_once(declared)
             else:
                 if self._engine.types is not self._types:
-                    self._stopped = "configuration"
-                    break
+                    return self._drained("configuration")
                 if self._pass is None:
                     self._pass = self._model_pass(declared, self._calls)
                 if not self._pass.step():
@@ -151,6 +150,14 @@ class Run:
         if self._calls is not None:
             self._stopped = self._stopped or self._calls.stopped
         return True
+
+    def _drained(self, reason: str) -> bool:
+        """Ask for nothing more; True when everything that was asked for is taken in."""
+        assert self._calls is not None
+        self._stopped = reason
+        self._calls.stop(reason)
+        take_in(self._engine, self._calls)
+        return not self._calls.under_way
 
     def _run_at_once(self, declared: FrameType) -> None:
         one = Regeneration(
@@ -164,30 +171,30 @@ class Run:
             recursive=self._recursive, progress=self._progress, asked_by=self._asked_by,
         )  # fmt: skip
 
-    def close(self) -> None:
+    def close(self, deadline: float | None = None) -> None:
         """Take in what is still under way, within reason, and ask for nothing more."""
-        self._engine.framing.runs.discard(self)
-        if self._pass is not None:
-            self._pass.close()
-        if self._calls is None:
-            return
-        self.leave()
-        keep_answers(self._engine, self._calls.take())
-        self._calls.close()
+        self._engine.asked.runs.discard(self)
+        try:
+            if self._calls is not None:
+                # First: nothing that goes wrong with the rest may cost an answer.
+                end(self._engine, self._calls, deadline)
+        finally:
+            if self._pass is not None:
+                self._pass.close()
 
     # -- on any thread
 
     def leave(self) -> None:
-        """Ask for nothing more, and wait a little, once, for what is under way."""
-        if self._calls is not None and not self._has_left:
-            self._has_left = True
+        """Ask for nothing more; what is under way is taken in by whoever closes this."""
+        if self._calls is not None:
             self._calls.stop("stopped")
-            self._calls.wait_for_all(GRACE)
 
     def wait(self) -> None:
         """Do what needs no store (count tokens), or wait for an answer."""
         if self._plan is not None and self._totals is None:
             self._totals = self._plan.document()[1]
+        elif self._stopped is not None and self._calls is not None:
+            self._calls.wait()
         elif self._pass is not None and self._pass.is_waiting:
             self._pass.wait()
 

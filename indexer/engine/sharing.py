@@ -54,10 +54,8 @@ def membership(settings: Settings) -> Membership | None:
     )
 
 
-def exchange(engine: Engine, settings: Settings) -> Exchange:
-    """The dealings of a workspace with the team that its settings name."""
-    member = membership(settings)
-    assert member is not None
+def exchange(engine: Engine, member: Membership) -> Exchange:
+    """The dealings of a workspace with its team."""
     return Exchange(engine, Client(member))
 
 
@@ -84,6 +82,8 @@ class Exchange:
         self._engine = engine
         self._queue = ShareQueue(engine.database)
         self._keeper = _LeaseKeeper(client.member, client.holder)
+        self._held: set[MemoKey] = set()
+        """Leases that have not been given back, for whatever is computed or asked."""
         self._given: set[MemoKey] = set()
         """Handed over, and in the queue still: they are taken out together."""
         self._refused_before = self._refused_noted = 0
@@ -181,8 +181,7 @@ class Exchange:
                 self._keep_and_give(entries)
         finally:
             if leased:
-                self._keeper.rest()
-                self.client.release(list(leased))
+                self.let_go(leased)
         return granted
 
     def _leased(self, portion: list[MemoKey]) -> set[MemoKey] | None:
@@ -194,6 +193,7 @@ class Exchange:
         except SharedError:
             return None
         if leased:
+            self._held |= leased
             self._keeper.watch()
         return leased
 
@@ -216,21 +216,18 @@ class Exchange:
         """Those of the keys that are ours to compute; None where leases cannot be had."""
         return self._leased(keys)
 
-    def let_go(self, keys: list[MemoKey], *, still: bool) -> None:
-        """Give leases back; `still` tells whether others are held on to."""
-        if not still:
+    def let_go(self, keys: Iterable[MemoKey]) -> None:
+        """Give leases back; they are renewed as long as any is held."""
+        gone = list(keys)
+        self._held.difference_update(gone)
+        if not self._held:
             self._keeper.rest()
-        self.client.release(keys)
-
-    def note_due(self, keys: Sequence[tuple[MemoKey, int]]) -> None:
-        """Results that are about to be stored, and to be given."""
-        if keys and not self.client.member.read_only:
-            self._queue.add(keys)
-            self._due = True
+        self.client.release(gone)
 
     def give_stored(self, keys: Sequence[MemoKey]) -> None:
-        """Hand over results that are stored here."""
+        """Hand over results that are stored here and noted as due."""
         self.tally.computed += len(keys)
+        self._due = self._due or not self.client.member.read_only
         if keys and self.client.may_write:
             self._give(self.entries(keys))
 
