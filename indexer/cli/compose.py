@@ -8,6 +8,7 @@ from indexer.cli.context_text import FORMATS, show_context
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.progress import search_progress
 from indexer.errors import ExitCode
 
 SOURCES = ("node", "parents", "siblings", "below", "related", "workspace")
@@ -123,11 +124,11 @@ def command(
       merkle compose src/main.py --source node --source siblings --require-fresh
       merkle compose --query "retry policy" --record --format messages > context.json
     """
-    with open_workspace(options) as workspace:
+    with open_workspace(options) as workspace, search_progress(options) as progress:
         document = workspace.compose(
             nodes, query=query, budget=budget, max_frames=max_frames, sources=sources, order=order,
             require_fresh=require_fresh, record=record, types=types, agents=agents, paths=paths,
-            related=related, since=since, until=until,
+            related=related, since=since, until=until, progress=progress,
         )  # fmt: skip
     show_context(document, as_json=options.json, form=form, quiet=options.quiet)
     return ExitCode.FINE

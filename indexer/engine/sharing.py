@@ -82,8 +82,6 @@ class Exchange:
         self._engine = engine
         self._queue = ShareQueue(engine.database)
         self._keeper = _LeaseKeeper(client.member, client.holder)
-        self._held: set[MemoKey] = set()
-        """Leases that have not been given back, for whatever is computed or asked."""
         self._given: set[MemoKey] = set()
         """Handed over, and in the queue still: they are taken out together."""
         self._refused_before = self._refused_noted = 0
@@ -193,8 +191,7 @@ class Exchange:
         except SharedError:
             return None
         if leased:
-            self._held |= leased
-            self._keeper.watch()
+            self._keeper.hold(leased)
         return leased
 
     # -- for what takes long: asked for now, answered some time
@@ -217,11 +214,9 @@ class Exchange:
         return self._leased(keys)
 
     def let_go(self, keys: Iterable[MemoKey]) -> None:
-        """Give leases back; they are renewed as long as any is held."""
+        """Give leases back; all others are held on to."""
         gone = list(keys)
-        self._held.difference_update(gone)
-        if not self._held:
-            self._keeper.rest()
+        self._keeper.drop(gone)
         self.client.release(gone)
 
     def give_stored(self, keys: Sequence[MemoKey]) -> None:
@@ -311,22 +306,23 @@ class _LeaseKeeper:
     def __init__(self, member: Membership, holder: str) -> None:
         self._member = member
         self._holder = holder
-        self._held = threading.Event()
+        self._held: set[MemoKey] = set()
+        """Of every run of this workspace: one of them must not let go of another's."""
         self._since = 0.0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self) -> None:
-        """From now on leases are held."""
+    def hold(self, keys: Iterable[MemoKey]) -> None:
+        """From now on these leases are renewed."""
+        self._held.update(keys)
         self._since = time.monotonic()
-        self._held.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
             self._thread.start()
 
-    def rest(self) -> None:
-        """No lease is held any more."""
-        self._held.clear()
+    def drop(self, keys: Iterable[MemoKey]) -> None:
+        """These are held no more."""
+        self._held.difference_update(keys)
 
     def close(self) -> None:
         """End the thread."""
@@ -340,7 +336,7 @@ class _LeaseKeeper:
         client = Client(self._member)
         try:
             while not self._ending.wait(self._member.lease_seconds / 3):
-                if self._held.is_set() and time.monotonic() - self._since < LONGEST_HOLD:
+                if self._held and time.monotonic() - self._since < LONGEST_HOLD:
                     # A lease that runs out costs work done twice, and nothing else.
                     with contextlib.suppress(SharedError):
                         client.renew(self._holder)
