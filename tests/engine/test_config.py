@@ -85,7 +85,18 @@ def test_mistakes_name_file_and_key(text: str, named: str, tmp_path: Path) -> No
         load_settings(tmp_path, environment={})
     assert named in caught.value.message
     assert "merkle.toml" in caught.value.message
+    assert caught.value.hint
     assert caught.value.exit_code == 2
+
+
+def test_a_hint_names_units_only_of_what_is_measured(tmp_path: Path) -> None:
+    for variable, hint in (
+        ("MERKLE_SERVICE_WAIT", "how long a command waits for the index; in s, by default 30"),
+        ("MERKLE_SHARED_URL", "the team's store; none: no sharing; by default none"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load_settings(tmp_path, environment={variable: "long"})
+        assert caught.value.hint == hint
 
 
 def test_a_mistake_in_the_environment_names_the_variable(tmp_path: Path) -> None:
