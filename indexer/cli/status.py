@@ -10,6 +10,7 @@ import click
 
 from indexer.cli.columns import counted, fields, first, path, remarks, size
 from indexer.cli.frame_text import counts, freshness
+from indexer.cli.here import from_here
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, show
@@ -71,7 +72,8 @@ def command(
         raise click.UsageError("--depth needs --tree.", click.get_current_context())
     with open_workspace(options) as workspace:
         if why_ignored is not None:
-            show(options, workspace.why_ignored(paths.parse(why_ignored)), _why_text)
+            named = paths.parse(from_here(options, why_ignored))
+            show(options, workspace.why_ignored(named), _why_text)
             return ExitCode.FINE
         if workspace.is_initialised:
             document = workspace.status(wait=not no_wait)
