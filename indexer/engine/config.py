@@ -15,7 +15,7 @@ from indexer.errors import UsageError
 from indexer.shared.address import NAMESPACE, kind_of
 
 FILE: Final = "merkle.toml"
-RESERVED: Final = frozenset({"agents", "frames", "llm", "types"})
+RESERVED: Final = frozenset({"llm", "types"})
 """Sections of the file that other parts of the product read and check themselves."""
 
 _NUMBER: Final = r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-zA-Z]*)"

@@ -10,6 +10,7 @@ import random
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from indexer.errors import LockedError, UncheckedError
 
@@ -78,6 +79,10 @@ class OwnerLock:
         self.release()
 
 
+SERVICE_ROLE: Final = "watch"
+"""The role of an owner that stays: there is no waiting for it."""
+
+
 def holder(path: Path) -> tuple[int, str] | None:
     """Pid and role of whoever wrote its name into the lock file last."""
     try:
@@ -94,6 +99,11 @@ def locked_by(who: tuple[int, str] | None) -> LockedError:
             "another process is using this index", hint="try again when it has finished"
         )
     pid, role = who
+    if role == SERVICE_ROLE:
+        return LockedError(
+            f"a service keeps this index already: process {pid} ({role})",
+            hint=f"other commands use it by themselves; `kill {pid}` stops it",
+        )
     return LockedError(
         f"the index is in use by process {pid} ({role})",
         hint=f"wait for it, or stop it with `kill {pid}`",

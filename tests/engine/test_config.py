@@ -64,6 +64,7 @@ def test_none_can_be_said(tmp_path: Path) -> None:
     [
         ("[wacth]\n", "unknown section [wacth]"),
         ("size_limit = 3\n", "unknown section [size_limit]"),
+        ("[agents]\nalice = 'writer'\n", "unknown section [agents]"),
         ("watch = 3\n", "watch is a section"),
         ("[watch]\nspeed = 3\n", "unknown key watch.speed"),
         ("[watch]\ndebounce = true\n", "watch.debounce: True is not a time"),
