@@ -9,6 +9,7 @@ from indexer.cli.here import from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.progress import search_progress
 from indexer.errors import ExitCode
 
 SOURCES = ("node", "parents", "siblings", "below", "related", "workspace")
@@ -124,12 +125,13 @@ def command(
       merkle compose src/main.py --source node --source siblings --require-fresh
       merkle compose --query "retry policy" --record --format messages > context.json
     """
-    with open_workspace(options) as workspace:
+    with open_workspace(options) as workspace, search_progress(options) as progress:
         document = workspace.compose(
             [from_here(options, node) for node in nodes],
             query=query, budget=budget, max_frames=max_frames, sources=sources, order=order,
             require_fresh=require_fresh, record=record, types=types, agents=agents, paths=paths,
-            related=[from_here(options, node) for node in related], since=since, until=until,
+            related=[from_here(options, node) for node in related],
+            since=since, until=until, progress=progress,
         )  # fmt: skip
     show_context(document, as_json=options.json, form=form, quiet=options.quiet)
     return ExitCode.FINE

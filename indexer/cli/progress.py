@@ -85,6 +85,13 @@ def frame_progress(
     return _bar(options, "making frames", "frames")
 
 
+def search_progress(
+    options: Globals,
+) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
+    """The same for indexing what was stored since somebody last searched."""
+    return _bar(options, "preparing the search", "texts")
+
+
 def team_progress(
     options: Globals,
 ) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:

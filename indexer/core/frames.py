@@ -110,7 +110,7 @@ def body_hash(content: str) -> BodyHash:
 
 
 def _digest(tag: bytes, fields: Iterable[bytes]) -> bytes:
-    return hashlib.sha256(prefixed(tag) + b"".join(prefixed(field) for field in fields)).digest()
+    return hashlib.sha256(prefixed(tag) + b"".join(map(prefixed, fields))).digest()
 
 
 def frame_id(basis: BasisHash, frame_type: str, agent: str, content: BodyHash) -> FrameId:

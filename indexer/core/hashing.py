@@ -31,7 +31,7 @@ class RunningDigest(Protocol):
 
 def prefixed(field: bytes) -> bytes:
     """A variable field behind its length as u64 big-endian."""
-    return len(field).to_bytes(8, "big") + field
+    return _length(field) + field
 
 
 @dataclass(frozen=True, slots=True)

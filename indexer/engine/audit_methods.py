@@ -8,10 +8,12 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
 
 if TYPE_CHECKING:
-    from indexer.engine import operations
+    from indexer.engine import locking, proving, report
     from indexer.engine.engine import Engine
 else:
-    operations = LateModule("indexer.engine.operations")
+    locking = LateModule("indexer.engine.locking")
+    proving = LateModule("indexer.engine.proving")
+    report = LateModule("indexer.engine.report")
 
 
 class AuditMethods:
@@ -19,12 +21,12 @@ class AuditMethods:
 
     def lock(self) -> JsonObject:
         """Write merkle.lock."""
-        return operations.write_lock(cast("Engine", self))
+        return locking.write_lock(cast("Engine", self))
 
     def prove(self, node: str) -> JsonObject:
         """The proof that the recorded root holds a node."""
-        return operations.prove_node(cast("Engine", self), node)
+        return proving.prove_node(cast("Engine", self), node)
 
     def report(self, base: str | None = None) -> JsonObject:
         """Root, coverage, freshness, changes since a base root, and a map."""
-        return operations.report_document(cast("Engine", self), base)
+        return report.report_document(cast("Engine", self), base)

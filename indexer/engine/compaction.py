@@ -2,37 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash
 from indexer.engine.documents import JsonObject
 from indexer.engine.manifests import named_by_manifests
+from indexer.store.postings import PARTS
 from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
 
 
-def compact(engine: Engine, keep_seconds: float) -> JsonObject:
-    """Drop bodies that no head, note, manifest, session or young frame names."""
-    horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
-    kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
-    # What a model wrote was paid for.
-    kept |= engine.frames.model_contents()
-    kept |= named_by_manifests(engine.frames)
-    named = SessionStore(engine.database).attribute_values(FRAME_ATTRIBUTE)
-    old = set()
-    for stored in engine.frames.all_frames():
-        frame = stored.frame
-        wanted = frame.created_ns >= horizon or frame.frame_id.hex() in named
-        if wanted or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
-            kept.add(frame.content)
-        else:
-            old.add(frame.content)
-    dropped = [content for content in sorted(old - kept) if engine.shelf.has_body(content)]
-    if dropped:
-        engine.frames.drop_bodies(dropped)
-        engine.framing.postings.fold()
-        engine.shelf.forget()
-    engine.database.checkpoint()
-    return {"dropped": len(dropped), "kept": len(kept)}
+class Compaction:
+    """Drops bodies at once and folds what is left a part at a time, so that others get a turn."""
+
+    def __init__(self, engine: Engine, keep_seconds: float) -> None:
+        self._engine = engine
+        self._horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
+        self._dropped = self._kept = 0
+        self._steps = self._begin()
+
+    def step(self) -> bool:
+        """Go on; True when it is done."""
+        return next(self._steps, True)
+
+    def wait(self) -> None:
+        """There is always something to do."""
+
+    def leave(self) -> None:
+        """Nothing is under way between two steps."""
+
+    def close(self) -> None:
+        """What was done until now stays done; the next compaction does the rest."""
+        self._steps.close()
+
+    def document(self) -> JsonObject:
+        """What it did."""
+        return {"dropped": self._dropped, "kept": self._kept}
+
+    def _begin(self) -> Generator[bool]:
+        engine, postings = self._engine, self._engine.framing.postings
+        kept, unwanted = self._sorted_out()
+        self._kept, self._dropped = len(kept), len(unwanted)
+        if unwanted:
+            engine.frames.drop_bodies(unwanted)
+            engine.shelf.forget()
+        if postings.are_to_be_folded():
+            for part in range(PARTS):
+                yield False
+                postings.fold(part)
+            postings.note_folded()
+        engine.database.checkpoint()
+
+    def _sorted_out(self) -> tuple[set[BodyHash], list[BodyHash]]:
+        """The bodies that heads, notes, manifests, sessions or young frames name; and the rest."""
+        engine = self._engine
+        kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+        # What a model wrote was paid for.
+        kept |= engine.frames.model_contents()
+        kept |= named_by_manifests(engine.frames)
+        named = SessionStore(engine.database).attribute_values(FRAME_ATTRIBUTE)
+        old = set()
+        for stored in engine.frames.all_frames():
+            frame = stored.frame
+            wanted = frame.created_ns >= self._horizon or frame.frame_id.hex() in named
+            if wanted or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
+                kept.add(frame.content)
+            else:
+                old.add(frame.content)
+        return kept, [one for one in sorted(old - kept) if engine.shelf.has_body(one)]

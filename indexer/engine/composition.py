@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,14 @@ from indexer.compose.sources import Scope, looked_at, scope_of
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness
 from indexer.core.tree import Tree
-from indexer.engine.corpus import LESS_RELEVANT, NO_MATCH, POOL, Corpus
+from indexer.engine.corpus import (
+    LESS_RELEVANT,
+    NO_MATCH,
+    POOL,
+    Corpus,
+    index_what_is_left,
+    live_corpus,
+)
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import Judged, judge
 from indexer.engine.manifests import bodies_of, find_manifest, manifest_record
@@ -76,6 +83,7 @@ def compose(
     related: Sequence[str] = (),
     since: str | None = None,
     until: str | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> JsonObject:
     """A deterministic, bounded selection of frames with its manifest; stored only on request."""
     if engine.trees.head() is None:
@@ -102,9 +110,9 @@ def compose(
     in_time = _in_time(engine, request)
     tree = engine.tree_as_on_disk(looked_at(request))
     omitted = Omitted()
-    corpus = engine.framing.corpus
-    with corpus.lock:
-        corpus.bring_up_to_date(tree)
+    if request.query is not None:
+        index_what_is_left(engine, progress)
+    with live_corpus(engine, tree, searched=request.query is not None) as corpus:
         gathered = _gather(corpus, request, tree, Filters(request, in_time), omitted, custom)
     counter = engine.framing.counter
     selection = select(

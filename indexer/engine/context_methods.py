@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
 
 if TYPE_CHECKING:
-    from indexer.engine import operations
+    from indexer.engine import composition
     from indexer.engine.engine import Engine
 else:
-    operations = LateModule("indexer.engine.operations")
+    composition = LateModule("indexer.engine.composition")
 
 
 class ContextMethods:
@@ -39,20 +39,22 @@ class ContextMethods:
         related: Sequence[str] = (),
         since: str | None = None,
         until: str | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """A bounded selection of frames as messages, with its manifest."""
-        return operations.compose(
+        return composition.compose(
             self._composer, nodes, query=query, budget=budget, max_frames=max_frames,
             sources=sources, order=order, require_fresh=require_fresh, record=record, types=types,
             agents=agents, paths_=paths, related=related, since=since, until=until,
+            progress=progress,
         )  # fmt: skip
 
     def replay(self, manifest: str) -> JsonObject:
         """The messages of a recorded manifest again."""
-        return operations.replay(self._composer, manifest)
+        return composition.replay(self._composer, manifest)
 
     def compile_events(
         self, events: Sequence[object], policy: Mapping[str, object] | None = None
     ) -> JsonObject:
         """The staged compiler on a stream of events."""
-        return operations.compile_events(events, policy)
+        return composition.compile_events(events, policy)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import chain, compress, islice
 from operator import mul
@@ -33,6 +34,7 @@ from indexer.core.tree import Tree
 from indexer.store.postings import PostingStore
 
 if TYPE_CHECKING:
+    from indexer.engine.engine import Engine
     from indexer.engine.shelf import Shelf
 
 POOL: Final = 500
@@ -95,19 +97,25 @@ class Corpus:
         self._bodies = 0
         self._levels: tuple[tuple[int, int, int], bytes] | None = None
         self._total_length = 0
+        """Of the bodies that are measured, which those below a number are."""
+        self._measured_below = 0
         self._ordered: list[Candidate] | None = None
         self._digest: hashlib._Hash | None = None
 
     # -- keeping up
 
     def bring_up_to_date(self, tree: Tree) -> None:
-        """Follow the heads that moved, and the paths that came and went."""
+        """Follow the heads that moved, the paths that came and went, and what was indexed."""
+        # Before the heads: what is indexed meanwhile is measured the next time.
+        indexed = self._shelf.indexed_below
         moved = self._shelf.take_moved()
         if self._tree is None or moved is None:
             self._tree = None
             self._clear()
+            self._measure(indexed)
             self._load(tree)
         else:
+            self._measure(indexed)
             for (path, frame_type, agent), old in moved:
                 if old is not None:
                     self._remove(old)
@@ -115,6 +123,21 @@ class Corpus:
             if tree is not self._tree:
                 self._follow(self._tree, tree)
         self._tree = tree
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether every body that is known here has its postings."""
+        return self._measured_below >= len(self._live) - 1
+
+    def _measure(self, indexed: int) -> None:
+        """Take in the lengths of bodies that were indexed since the last time."""
+        lengths = self._shelf.body_numbers.lengths
+        for number in range(self._measured_below, min(indexed, len(self._live) - 1)):
+            self._total_length += self._live[number] and lengths[number]
+        self._measured_below = indexed
+
+    def _length(self, number: int) -> int:
+        return self._shelf.body_numbers.lengths[number] if number < self._measured_below else 0
 
     def _load(self, tree: Tree) -> None:
         for (frame_type, agent), heads in list(self._shelf.slots.items()):
@@ -146,7 +169,7 @@ class Corpus:
         if number is not None:
             self._grow(number + 1)
             if not self._sharing[number]:
-                self._total_length += bodies.lengths[number]
+                self._total_length += self._length(number)
                 self._bodies += 1
                 self._live[number] = 1
                 self._dead.discard(number)
@@ -175,7 +198,7 @@ class Corpus:
             left = [one for one in self._held(number) if one is not row]
             self._hold(number, left)
             if not left:
-                self._total_length -= bodies.lengths[number]
+                self._total_length -= self._length(number)
                 self._bodies -= 1
                 self._live[number] = 0
                 self._dead.add(number)
@@ -340,6 +363,30 @@ class Corpus:
             near = nearness(row.path, anchors) if anchors else 0.0
             scores[row.frame_id] = combine(worth[number], by_name, bits, len(words), near)
         return scores
+
+
+@contextlib.contextmanager
+def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpus]:
+    """The corpus as of now, locked; for a search, with the postings of every body in it."""
+    corpus = engine.framing.corpus
+    while True:
+        if searched:
+            index_what_is_left(engine)
+        with corpus.lock:
+            corpus.bring_up_to_date(tree)
+            # Otherwise somebody has stored more meanwhile.
+            if corpus.is_indexed or not searched:
+                yield corpus
+                return
+
+
+def index_what_is_left(engine: Engine, progress: Callable[[int], None] | None = None) -> None:
+    """Make the postings that stored bodies wait for, on the thread that writes."""
+    while left := engine.shelf.unindexed:
+        # A portion at a time: what else has to be written comes between.
+        engine.on_writing_thread(engine.shelf.index_some)
+        if progress is not None:
+            progress(left - engine.shelf.unindexed)
 
 
 def _has(numbers: Sequence[int], number: int) -> bool:

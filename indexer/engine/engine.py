@@ -44,17 +44,25 @@ from indexer.store.trees import Batch, Listings, Remarks, Root, TreeStore
 
 if TYPE_CHECKING:
     from indexer.core.frames import FrameId, HeadKey
-    from indexer.engine import operations
+    from indexer.engine import framing, history, journaling, notes, resolve, status, validation
     from indexer.engine.events import Event
     from indexer.engine.framing import Framing
     from indexer.engine.reading import States
     from indexer.engine.runs import Run
     from indexer.engine.shelf import Shelf
     from indexer.engine.types import FrameType
+    from indexer.store import query as queries
     from indexer.store.frames import FrameStore
     from indexer.store.journal import Journal
 else:
-    operations = LateModule("indexer.engine.operations")
+    framing = LateModule("indexer.engine.framing")
+    history = LateModule("indexer.engine.history")
+    journaling = LateModule("indexer.engine.journaling")
+    notes = LateModule("indexer.engine.notes")
+    resolve = LateModule("indexer.engine.resolve")
+    status = LateModule("indexer.engine.status")
+    validation = LateModule("indexer.engine.validation")
+    queries = LateModule("indexer.store.query")
 
 DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
@@ -96,6 +104,8 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
         """The tree whose listings are in the store; None when that is not known in memory."""
         self.subscribers: list[Callable[[Root, list[Change]], None]] = []
         self.frame_subscribers: list[Callable[[list[Event]], None]] = []
+        self.on_writing_thread: Callable[[Callable[[], None]], None] = lambda work: work()
+        """Runs something that writes; a service whose readers are threads puts its own here."""
         self.served = False
         """Whether a service keeps the tree in memory true, so that reads need no look at disk."""
 
@@ -226,7 +236,7 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
     def status(self) -> StatusDocument:
         """Compare the disk with the recorded tree, changing nothing."""
         with no_cycle_collection():
-            return operations.status_document(self)
+            return status.status_document(self)
 
     def validate(
         self,
@@ -238,30 +248,30 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
     ) -> ValidateDocument:
         """Every invariant of what is stored; the disk against it, or against merkle.lock."""
         with no_cycle_collection():
-            return operations.validate_document(
+            return validation.validate_document(
                 self, content=content, subset=subset, expect_root=expect_root, locked=locked
             )
 
     def log(self, limit: int = 20) -> LogDocument:
         """Recorded roots, newest first."""
-        return operations.log_document(self.trees.roots(limit))
+        return history.log_document(self.trees.roots(limit))
 
     def diff(self, old: str, new: str) -> DiffDocument:
         """What differs between two recorded roots, or between two manifests."""
-        return operations.diff_document(self, old, new)
+        return history.diff_document(self, old, new)
 
     def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
         """One read-only SELECT on the documented views."""
-        columns, rows, truncated = operations.run_query(self.database, query, limit, timeout)
+        columns, rows, truncated = queries.run_query(self.database, query, limit, timeout)
         return {"columns": columns, "rows": rows, "truncated": truncated}
 
     def resolve(self, node: str) -> NodeDocument:
         """The node a path or an id prefix stands for."""
-        return operations.resolve_node(self, node)
+        return resolve.resolve_node(self, node)
 
     def why_ignored(self, path: str) -> JsonObject:
         """The rule that leaves a path out of the tree, or lets it in."""
-        return operations.ignored_document(self, path)
+        return resolve.ignored_document(self, path)
 
     # -- frames
 
@@ -270,7 +280,7 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
         """Everything about frames, opened on first use: a scan needs none of it."""
         if self._framing is None:
             # In place before it opens: bringing the database up to the journal goes through it.
-            self._framing = operations.Framing(self)
+            self._framing = framing.Framing(self)
             try:
                 self._framing.open()
             except BaseException:
@@ -348,11 +358,11 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
 
     def journal_and_apply(self, records: Sequence[JsonObject]) -> None:
         """Make records durable, then store what they say."""
-        operations.journal_and_apply(self, records)
+        journaling.journal_and_apply(self, records)
 
     def catch_up_with_journal(self) -> None:
         """Bring the database up to the journal, before something is planned on what it says."""
-        operations.catch_up_with_journal(self)
+        journaling.catch_up_with_journal(self)
 
     def publish_frames(self, events: list[Event]) -> None:
         """Tell subscribers which frames moved."""
@@ -407,7 +417,7 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
         at_ns = self.clock.now_ns()
         if counts.renamed:
             # First: when this fails or is cut off, the next look finds the same renames again.
-            self._carried = operations.carry(self, tree, find_renames(changes))
+            self._carried = notes.carry(self, tree, find_renames(changes))
         return self.trees.record(Batch(tree, changes, cause, at_ns, *counts, remarks, listings))
 
     def _after_changes(self, root: Root, changes: list[Change]) -> int:

@@ -10,10 +10,26 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
 
 if TYPE_CHECKING:
-    from indexer.engine import operations
+    from indexer.engine import (
+        agents,
+        compaction,
+        explain,
+        maintenance,
+        notes,
+        reading,
+        runs,
+        transfer,
+    )
     from indexer.engine.engine import Engine
 else:
-    operations = LateModule("indexer.engine.operations")
+    agents = LateModule("indexer.engine.agents")
+    compaction = LateModule("indexer.engine.compaction")
+    explain = LateModule("indexer.engine.explain")
+    maintenance = LateModule("indexer.engine.maintenance")
+    notes = LateModule("indexer.engine.notes")
+    reading = LateModule("indexer.engine.reading")
+    runs = LateModule("indexer.engine.runs")
+    transfer = LateModule("indexer.engine.transfer")
 
 
 class Steps(Protocol):
@@ -60,7 +76,7 @@ class FrameMethods:
         allow_secrets: bool = False,
     ) -> JsonObject:
         """Append a note, bound to what its author read."""
-        return operations.put_frame(
+        return notes.put_frame(
             self._engine, node, content, frame_type=frame_type, agent=agent, seen=seen, on=on,
             meta=meta, allow_secrets=allow_secrets,
         )  # fmt: skip
@@ -76,7 +92,7 @@ class FrameMethods:
         query: str | None = None,
     ) -> JsonObject:
         """A node with the frames a view selects."""
-        return operations.get_node(
+        return reading.get_node(
             self._engine, node, view=view, max_frames=max_frames, frame_type=frame_type,
             agent=agent, query=query,
         )  # fmt: skip
@@ -90,7 +106,7 @@ class FrameMethods:
         limit: int | None = None,
     ) -> JsonObject:
         """The history of a node, newest first; with what the frames say on request."""
-        return operations.list_frames(
+        return reading.list_frames(
             self._engine, node, frame_type=frame_type, content=content, limit=limit
         )
 
@@ -98,11 +114,11 @@ class FrameMethods:
         self, node: str, *, frame_type: str | None = None, agent: str | None = None
     ) -> JsonObject:
         """The heads of a node."""
-        return operations.get_head(self._engine, node, frame_type=frame_type, agent=agent)
+        return reading.get_head(self._engine, node, frame_type=frame_type, agent=agent)
 
     def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """Why a frame is what it is, or why it is stale."""
-        return operations.explain(self._engine, node, frame_type=frame_type)
+        return explain.explain(self._engine, node, frame_type=frame_type)
 
     def regenerate(
         self,
@@ -119,7 +135,7 @@ class FrameMethods:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
-        return operations.run_to_end(
+        return runs.run_to_end(
             self.begin_regenerate(
                 node, frame_type=frame_type, recursive=recursive, plan=plan, agent=agent,
                 max_calls=max_calls, max_cost=max_cost, yes=yes, models=models, progress=progress,
@@ -141,9 +157,9 @@ class FrameMethods:
         progress: Callable[[int], None] | None = None,
     ) -> Steps:
         """The same as steps, for whoever has other things to do in between."""
-        return operations.regenerate(
+        return maintenance.regenerate(
             self._engine, node, frame_type=frame_type, recursive=recursive, plan=plan, agent=agent,
-            limits=operations.Limits(max_calls, max_cost, yes, models), progress=progress,
+            limits=runs.Limits(max_calls, max_cost, yes, models), progress=progress,
         )  # fmt: skip
 
     def synthesize(
@@ -159,7 +175,7 @@ class FrameMethods:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Frames of a type for a folder, children first."""
-        return operations.run_to_end(
+        return runs.run_to_end(
             self.begin_synthesize(
                 node, frame_type=frame_type, policy=policy, agent=agent, max_calls=max_calls,
                 max_cost=max_cost, yes=yes, progress=progress,
@@ -179,35 +195,39 @@ class FrameMethods:
         progress: Callable[[int], None] | None = None,
     ) -> Steps:
         """The same as steps."""
-        return operations.synthesize(
+        return maintenance.synthesize(
             self._engine, node, frame_type=frame_type, policy=policy, agent=agent,
-            limits=operations.Limits(max_calls, max_cost, yes), progress=progress,
+            limits=runs.Limits(max_calls, max_cost, yes), progress=progress,
         )  # fmt: skip
 
     def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """Make generated frames run again next time, past the memo."""
-        return operations.invalidate(self._engine, node, frame_type=frame_type)
+        return maintenance.invalidate(self._engine, node, frame_type=frame_type)
 
     def add_agent(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
         """Register an agent."""
-        return operations.add_agent(self._engine, agent_id, role, can)
+        return agents.add_agent(self._engine, agent_id, role, can)
 
     def list_agents(self) -> JsonObject:
         """Every registered agent."""
-        return operations.list_agents(self._engine)
+        return agents.list_agents(self._engine)
 
     def require_agent(self, agent: str, capability: str) -> JsonObject:
         """Raise unless a registered agent may do that."""
-        return operations.require_agent(self._engine, agent, capability)
+        return agents.require_agent(self._engine, agent, capability)
 
     def export_pack(self, file: Path, nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file."""
-        return operations.export_pack(self._engine, file, nodes)
+        return transfer.export_pack(self._engine, file, nodes)
 
     def import_pack(self, file: Path) -> JsonObject:
         """Take in a pack."""
-        return operations.import_pack(self._engine, file)
+        return transfer.import_pack(self._engine, file)
 
     def compact(self, keep_seconds: float) -> JsonObject:
         """Forget the bodies of old deterministic frames."""
-        return operations.compact(self._engine, keep_seconds)
+        return runs.run_to_end(self.begin_compact(keep_seconds))
+
+    def begin_compact(self, keep_seconds: float) -> Steps:
+        """The same as steps."""
+        return compaction.Compaction(self._engine, keep_seconds)

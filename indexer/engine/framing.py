@@ -38,8 +38,8 @@ class Framing:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.store = FrameStore(engine.database)
-        self.shelf = Shelf(self.store)
         self.postings = PostingStore(engine.database)
+        self.shelf = Shelf(self.store, self.postings)
         self.corpus = Corpus(self.shelf, self.postings)
         self.input_chains: dict[HeadKey, tuple[bytes, dict[str, Any] | None, int]] = {}
         self.redone = 0
@@ -62,7 +62,6 @@ class Framing:
 
     def open(self) -> None:
         """Open the journal and bring the database up to it, through the engine's own stores."""
-        self.postings.fill_in()
         self._journal, self.redone = open_journal(self._engine)
 
     def close(self) -> None:

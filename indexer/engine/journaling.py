@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import BodyHash, MemoKey
 from indexer.engine.documents import JsonObject
-from indexer.engine.manifests import apply_manifest
+from indexer.engine.late import LateModule
 from indexer.engine.notes import apply_frame
 from indexer.errors import CorruptError
 from indexer.store.frames import Agent, FrameBatch, ModelResult
 from indexer.store.journal import Journal
 
 if TYPE_CHECKING:
+    from indexer.engine import manifests
     from indexer.engine.engine import Engine
+else:
+    # With the composing that most commands have nothing to do with.
+    manifests = LateModule("indexer.engine.manifests")
 
 
 _TOGETHER: Final = 500
@@ -154,6 +158,10 @@ def _apply_model(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
         batch.models[key] = ModelResult(record["generation"], content, meta)
 
 
+def _apply_manifest(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    manifests.apply_manifest(engine, record, batch)
+
+
 def _apply_session(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     batch.session_records.append(record)
 
@@ -165,6 +173,6 @@ _APPLY: Final[dict[str, Callable[[Engine, JsonObject, FrameBatch], None]]] = {
     "invalidate": _apply_invalidation,
     "memo": _apply_memo,
     "model": _apply_model,
-    "manifest": apply_manifest,
+    "manifest": _apply_manifest,
     "session": _apply_session,
 }

@@ -49,7 +49,11 @@ class LlmSetting:
 def _url(value: object) -> str:
     if not isinstance(value, str) or not value.isprintable() or " " in value:
         raise ValueError("it is not an address such as https://models.example.org/v1")
-    parts = urlsplit(value)
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        # What the parser says may quote the password of what it could not read.
+        raise ValueError("it is not an address such as https://models.example.org/v1") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("it is not an address such as https://models.example.org/v1")
     if parts.username or parts.password or parts.query:

@@ -101,4 +101,4 @@ class ModelTeam:
         held = [key for key in keys if key in self._held]
         self._held.difference_update(held)
         if held and self._exchange is not None:
-            self._exchange.let_go(held, still=bool(self._held))
+            self._exchange.let_go(held)

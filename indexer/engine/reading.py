@@ -10,6 +10,7 @@ from indexer.core import paths
 from indexer.core.clock import iso_utc
 from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, FrameId, Freshness, Head
 from indexer.core.tree import Tree
+from indexer.engine.corpus import live_corpus
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import Judged, judge
 from indexer.engine.resolve import UnknownNodeError, resolve_node
@@ -86,9 +87,7 @@ def get_node(
 
 def _scores(engine: Engine, tree: Tree, path: str, query: str) -> Mapping[FrameId, float]:
     """What the heads of a node are worth for a query."""
-    corpus = engine.framing.corpus
-    with corpus.lock:
-        corpus.bring_up_to_date(tree)
+    with live_corpus(engine, tree, searched=True) as corpus:
         return corpus.rank(query, corpus.at([path])).scores
 
 

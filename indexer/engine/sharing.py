@@ -181,8 +181,7 @@ class Exchange:
                 self._keep_and_give(entries)
         finally:
             if leased:
-                self._keeper.rest()
-                self.client.release(list(leased))
+                self.let_go(list(leased))
         return granted
 
     def _leased(self, portion: list[MemoKey]) -> set[MemoKey] | None:
@@ -194,7 +193,7 @@ class Exchange:
         except SharedError:
             return None
         if leased:
-            self._keeper.watch()
+            self._keeper.hold(leased)
         return leased
 
     # -- for what takes long: asked for now, answered some time
@@ -209,10 +208,9 @@ class Exchange:
         """Those of the keys that are ours to compute; None where leases cannot be had."""
         return self._leased(keys)
 
-    def let_go(self, keys: list[MemoKey], *, still: bool) -> None:
-        """Give leases back; `still` tells whether others are held on to."""
-        if not still:
-            self._keeper.rest()
+    def let_go(self, keys: list[MemoKey]) -> None:
+        """Give leases back; all others are held on to."""
+        self._keeper.drop(keys)
         self.client.release(keys)
 
     def note_due(self, keys: Sequence[tuple[MemoKey, int]]) -> None:
@@ -307,22 +305,23 @@ class _LeaseKeeper:
     def __init__(self, member: Membership, holder: str) -> None:
         self._member = member
         self._holder = holder
-        self._held = threading.Event()
+        self._held: set[MemoKey] = set()
+        """Of every run of this workspace: one of them must not let go of another's."""
         self._since = 0.0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self) -> None:
-        """From now on leases are held."""
+    def hold(self, keys: Iterable[MemoKey]) -> None:
+        """From now on these leases are renewed."""
+        self._held.update(keys)
         self._since = time.monotonic()
-        self._held.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
             self._thread.start()
 
-    def rest(self) -> None:
-        """No lease is held any more."""
-        self._held.clear()
+    def drop(self, keys: Iterable[MemoKey]) -> None:
+        """These are held no more."""
+        self._held.difference_update(keys)
 
     def close(self) -> None:
         """End the thread."""
@@ -336,7 +335,7 @@ class _LeaseKeeper:
         client = Client(self._member)
         try:
             while not self._ending.wait(self._member.lease_seconds / 3):
-                if self._held.is_set() and time.monotonic() - self._since < LONGEST_HOLD:
+                if self._held and time.monotonic() - self._since < LONGEST_HOLD:
                     # A lease that runs out costs work done twice, and nothing else.
                     with contextlib.suppress(SharedError):
                         client.renew(self._holder)

@@ -12,7 +12,7 @@ from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
 from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Rules
 from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult
-from indexer.store.postings import index_bodies
+from indexer.store.postings import AT_ONCE, PostingStore, index_bodies, number_bodies
 
 Slot = tuple[str, str]
 """type, agent"""
@@ -32,8 +32,9 @@ class Shelf:
     older than what is stored meanwhile.
     """
 
-    def __init__(self, store: FrameStore) -> None:
+    def __init__(self, store: FrameStore, postings: PostingStore) -> None:
         self.store = store
+        self._postings = postings
         self._lock = threading.RLock()
         self._moving = threading.Lock()
         """Held for moments only, unlike the other, which is held while a batch is stored."""
@@ -45,6 +46,7 @@ class Shelf:
         self._inputs: set[bytes] | None = None
         self._next_seq: int | None = None
         self._next_number: int | None = None
+        self._indexed_below: int | None = None
         self._moved: list[Moved] | None = None
         """What moved since somebody last asked; None while nobody does."""
         self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
@@ -180,15 +182,55 @@ class Shelf:
             }
             if self._next_seq is None:
                 self._next_seq = self.store.next_seq()
-            if self._next_number is None:
-                self._next_number = self.store.next_body_number()
-            batch.indexed = index_bodies(batch.bodies, self._next_number)
+            first = self._next_body()
+            if len(batch.bodies) <= AT_ONCE and self.indexed_below == first:
+                batch.indexed = index_bodies(batch.bodies, first)
+            else:
+                batch.indexed = number_bodies(batch.bodies, first)
             seq = self._next_seq
             self.store.record(batch, seq)
             self._next_seq += 1
-            self._next_number += len(batch.bodies)
+            self._next_number = first + len(batch.bodies)
+            if batch.indexed.lengths:
+                self._indexed_below = self._next_number
             self._take_in(batch, seq)
             return seq
+
+    def _next_body(self) -> int:
+        if self._next_number is None:
+            self._next_number = self.store.next_body_number()
+        return self._next_number
+
+    # -- postings
+
+    @property
+    def indexed_below(self) -> int:
+        """The number below which bodies have their postings; none from there on has."""
+        known = self._indexed_below
+        if known is None:
+            with self._lock:
+                first = self._postings.first_left()
+                known = self._indexed_below = self._next_body() if first is None else first
+        return known
+
+    @property
+    def unindexed(self) -> int:
+        """How many bodies, at most, wait for their postings."""
+        following, below = self._next_number, self._indexed_below
+        if following is None or below is None:
+            with self._lock:
+                following, below = self._next_body(), self.indexed_below
+        return max(0, following - below)
+
+    def index_some(self) -> None:
+        """Make the postings of the next bodies that wait for them."""
+        with self._lock:
+            made = self._postings.index_next()
+            if self._bodies is not None:
+                for number, length in made.items():
+                    self._bodies.lengths[number] = length
+            # Told last: whoever sees it finds the lengths.
+            self._indexed_below = max(made) + 1 if made else self._next_body()
 
     def _take_in(self, batch: FrameBatch, seq: int) -> None:
         """What is stored now; a cache that is not loaded will find it there."""
@@ -197,7 +239,7 @@ class Shelf:
             known = self._bodies.lengths
             known.extend([0] * max(0, max(numbers.values(), default=-1) + 1 - len(known)))
             for content, number in numbers.items():
-                known[number] = lengths[content]
+                known[number] = lengths.get(content, 0)
             self._bodies.numbers.update(numbers)
         if self._frames is not None:
             self._frames.update((frame.frame_id, seq) for frame in batch.frames)
@@ -271,7 +313,7 @@ class Shelf:
         """Drop the cache, so that the next use reads the store again."""
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
-            self._models = self._next_seq = self._next_number = None
+            self._models = self._next_seq = self._next_number = self._indexed_below = None
             self._settled.clear()
             self._step(None)
         with self._moving:

@@ -33,16 +33,17 @@ class ContextCommands(ABC):
         related: Sequence[str] = (),
         since: str | None = None,
         until: str | None = None,
+        progress: Progress | None = None,
     ) -> Document:
         """A deterministic selection of frames within `budget` tokens, and its manifest.
 
         Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
         """
         return self.operate(
-            "compose", nodes=list(nodes), query=query, budget=budget, max_frames=max_frames,
-            sources=list(sources), order=order, require_fresh=require_fresh, record=record,
-            types=list(types), agents=list(agents), paths=list(paths), related=list(related),
-            since=since, until=until,
+            "compose", progress, nodes=list(nodes), query=query, budget=budget,
+            max_frames=max_frames, sources=list(sources), order=order, require_fresh=require_fresh,
+            record=record, types=list(types), agents=list(agents), paths=list(paths),
+            related=list(related), since=since, until=until,
         )  # fmt: skip
 
     def replay(self, manifest_id: str) -> Document:

@@ -103,6 +103,7 @@ class Keeper:
         self._next_flush = 0.0
         self._rest_until = 0.0
         self._maintainer = Maintainer(engine, self._woken)
+        engine.on_writing_thread = self.call
         self.fatal: MerkleError | None = None
         """Why the keeper stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-keeper", daemon=True)
@@ -130,6 +131,8 @@ class Keeper:
 
     def call(self, work: Callable[[], T]) -> T:
         """Run something on the keeper's thread and return or raise what it does."""
+        if threading.current_thread() is self._thread:
+            return work()
         job = Job(work)
         with self._wake:
             if self._stopping or not self._thread.is_alive():
@@ -289,7 +292,7 @@ class Keeper:
             error = job.run()
             if isinstance(error, MerkleError):
                 self._judge(error)
-            self._maintainer.notice_notes()
+            self._maintainer.notice_job()
 
     def _step(self) -> None:
         now = self.engine.clock.monotonic()

@@ -39,6 +39,8 @@ class Maintainer:
         self.reused = 0
         self._version = -1
         """Of the heads, when everything was last made."""
+        self._only_indexing = False
+        """Whether everything is made, and only postings are due."""
 
     @property
     def owes(self) -> bool:
@@ -54,13 +56,20 @@ class Maintainer:
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""
         self._drop_passes()
+        self._only_indexing = False
         self.due = True
 
-    def notice_notes(self) -> None:
-        """A job may have written what a folder's frame takes in, and no batch tells of it."""
-        types = self._types or {}
-        if any(one.rules.gathers for one in types.values()) and not self.due:
-            self.due = self._engine.shelf.version != self._version
+    def notice_job(self) -> None:
+        """A job may have stored what calls for more, and no batch tells of it."""
+        if self._types is None or (self.due and not self._only_indexing):
+            return
+        shelf = self._engine.shelf
+        gathers = any(one.rules.gathers for one in self._types.values())
+        if gathers and shelf.version != self._version:
+            # A note that a folder's frame takes in.
+            self._only_indexing, self.due = False, True
+        elif shelf.unindexed:
+            self._only_indexing = self.due = True
 
     def step(self) -> None:
         """Make and store one chunk; `due` tells whether there may be more."""
@@ -69,8 +78,9 @@ class Maintainer:
             if self._types is not self._engine.types:
                 # Declared anew, perhaps by a file that is ignored and so came with no batch.
                 self._drop_passes()
+                self._only_indexing = False
                 self._types = self._engine.types
-            if not self._passes:
+            if not self._passes and not self._only_indexing:
                 self._passes = self._new_passes(self._types)
         except UsageError as error:
             self.problem, self.due = error.message, False
@@ -86,6 +96,15 @@ class Maintainer:
                 return
         if not self._passes:
             self._version = self._engine.shelf.version
+            self._index_for_search()
+
+    def _index_for_search(self) -> None:
+        """With every frame made, prepare for questions, so that the first one need not wait."""
+        shelf = self._engine.shelf
+        if shelf.unindexed:
+            shelf.index_some()
+        self._only_indexing = bool(shelf.unindexed)
+        self.due = self.due or self._only_indexing
 
     def _advance(self, current: Regeneration | ModelPass) -> bool:
         """One chunk of a pass; True when this step is over."""
@@ -156,6 +175,7 @@ class Maintainer:
 
     def _answered(self) -> None:
         """Called by the thread of a call: there is something to take in."""
+        self._only_indexing = False
         self.due = True
         self._wake()
 

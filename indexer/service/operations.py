@@ -191,7 +191,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "lock": Operation("lock", {}, {}, writes=True),
     "prove": Operation("prove", {"node": is_text}, {}, writes=False),
     "report": Operation("report", {}, {"base": is_text}, writes=False),
-    "compact": Operation("compact", {"keep_seconds": is_number}, {}, writes=True),
+    "compact": Operation(
+        "compact", {"keep_seconds": is_number}, {}, writes=True, begin="begin_compact"
+    ),
     "shared-status": Operation("shared_status", {}, {}, writes=False),
     "shared-push": Operation("shared_push", {}, {}, writes=True),
     "shared-pull": Operation("shared_pull", {}, {}, writes=True),

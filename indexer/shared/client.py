@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -22,6 +22,12 @@ from indexer.shared.base import (
 )
 from indexer.shared.opening import open_store
 from indexer.shared.seal import Refusal, Seal
+
+AT_ONCE: Final = 8 << 20
+"""Bytes of bodies that are given in one conversation, unless one is longer by itself."""
+
+LONGEST: Final = 64 << 20
+"""Bytes of a body; a longer one costs a team more to fetch than to compute."""
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
@@ -122,13 +128,15 @@ class Client:
         return entries
 
     def put(self, entries: Sequence[Entry]) -> int:
-        """Give results to the team; how many were new to it."""
+        """Give results to the team, except the very long; how many were new to it."""
         if not self.may_write:
             raise ReadOnlyError(
                 "this member only reads the team's store",
                 hint="take `read_only` out of [shared] to share what is computed here",
             )
-        rows = [self._seal.row(entry) for entry in entries]
+        return sum(map(self._put_group, _in_groups([self._seal.row(one) for one in entries])))
+
+    def _put_group(self, rows: Sequence[Row]) -> int:
         mend = self._broken & {row.key for row in rows}
         count = self._write(lambda store: store.put_many(rows, mend=mend))
         self._broken -= mend
@@ -168,15 +176,17 @@ class Client:
         try:
             return self._ask(work)
         except ReadOnlyError:
-            # The server knows better than the configuration; it is not asked again.
-            self.may_write = False
+            if self._store is not None:
+                # The server knows better than the configuration; it is not asked again.
+                self.may_write = False
             raise
 
     def _ask(self, work: Callable[[SharedStore], Result]) -> Result:
         """Talk to the store, connecting first; once more when an old connection had died."""
         if self.is_resting:
             assert self.problem is not None
-            raise self.problem
+            # The same one each time, and without the frames of everybody who was told before.
+            raise self.problem.with_traceback(None)
         fresh = self._store is None
         try:
             result = work(self._connected())
@@ -186,15 +196,15 @@ class Client:
                 self._rest(error)
                 raise
             return self._ask(work)
-        except ReadOnlyError as error:
-            self.problem = error
-            raise
         except SharedError as error:
-            self.close()
-            self._rest(error)
+            if isinstance(error, ReadOnlyError) and self._store is not None:
+                self.problem = error
+            else:
+                self.close()
+                self._rest(error)
             raise
         self._pause = _FIRST_PAUSE
-        if not isinstance(self.problem, ReadOnlyError):
+        if self.may_write or not isinstance(self.problem, ReadOnlyError):
             self.problem = None
         return result
 
@@ -209,3 +219,20 @@ class Client:
         self.problem = error
         self._again_at = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _in_groups(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Rows in portions that a server takes without trouble; what is longer than any is left out."""
+    group: list[Row] = []
+    total = 0
+    for row in rows:
+        size = len(row.body or b"")
+        if size > LONGEST:
+            continue
+        if group and total + size > AT_ONCE:
+            yield group
+            group, total = [], 0
+        group.append(row)
+        total += size
+    if group:
+        yield group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -27,12 +27,57 @@ from indexer.shared.masking import without_secrets
 from indexer.shared.schema import MIGRATIONS, VERSIONS
 
 CHANNEL: Final = "merkle_entries"
+SLOWEST: Final = 30.0
+"""Seconds that a statement may take at least: a large batch over a thin line is no outage."""
+
 _ATTEMPTS: Final = 8
 _COARSE: Final = "1 day"
 """How exactly the time of the last use is kept: reading must not mean writing."""
 
 Result = TypeVar("Result")
-Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that is given up when its server has not said a word for too long.
+
+    The server's own limits are of no use against one that stands still, and the network's neither
+    as long as its machine acknowledges what it is sent.
+    """
+
+    longest_silence: float
+
+    def wait(self, gen: Generator[Any, Any, Result], *args: Any, **options: Any) -> Result:
+        """Run one conversation to its end."""
+        try:
+            return super().wait(_while_heard(gen, self.longest_silence), *args, **options)
+        except _SilentError:
+            # Closed first: nobody must wait again to roll back.
+            self.close()
+            raise psycopg.OperationalError(
+                f"the server has not answered for {self.longest_silence:g} s"
+            ) from None
+
+
+class _SilentError(Exception):
+    """Nothing was heard for too long."""
+
+
+def _while_heard(gen: Generator[Any, Any, Result], longest: float) -> Generator[Any, Any, Result]:
+    """A conversation as the driver drives it, broken off when nothing moves for too long."""
+    heard = time.monotonic()
+    try:
+        waits_for = next(gen)
+        while True:
+            ready = yield waits_for
+            now = time.monotonic()
+            if ready:
+                heard = now
+            elif now - heard > longest:
+                raise _SilentError
+            waits_for = gen.send(ready)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
 
 
 class PostgresStore:
@@ -190,8 +235,10 @@ class PostgresStore:
             return
         try:
             self._connection.execute(f"LISTEN {CHANNEL}")
-            for _ in self._connection.notifies(timeout=seconds, stop_after=1):
-                pass
+            for told in self._connection.notifies(timeout=seconds):
+                # A busy neighbour on the same server is no reason to look.
+                if told.payload == self._namespace:
+                    break
         except (errors.SyntaxError, errors.FeatureNotSupported):
             self._tells = False
             time.sleep(seconds)
@@ -259,10 +306,10 @@ class PostgresStore:
 
     # -- talking to the server
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> _Connection:
         seconds = max(1, round(self._timeout))
         try:
-            connection = psycopg.connect(
+            connection = _Connection.connect(
                 self._url,
                 autocommit=True,
                 connect_timeout=seconds,
@@ -274,9 +321,11 @@ class PostgresStore:
             )
         except (psycopg.Error, ValueError) as error:
             raise self._translated(error) from None
+        slowest = max(SLOWEST, 4 * self._timeout)
+        # The server ends what takes too long, and is given up only if it does not.
+        connection.longest_silence = slowest + self._timeout
         try:
-            # Slower than connecting on purpose: a large batch over a thin line is no outage.
-            connection.execute(f"SET statement_timeout = {max(30, 4 * seconds) * 1000}")
+            connection.execute(f"SET statement_timeout = {round(slowest * 1000)}")
         except psycopg.Error as error:
             connection.close()
             raise self._translated(error) from None
@@ -318,7 +367,13 @@ class PostgresStore:
                 self._connection.execute(statement)
 
     def _rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        return self._retried(lambda: self._fetch(statement, values))
+        try:
+            return self._retried(lambda: self._fetch(statement, values))
+        except ReadOnlyError as error:
+            raise SharedError(
+                error.message.replace("let this member write", "let this member read"),
+                hint="ask for the right to read the tables merkle_*",
+            ) from None
 
     def _fetch(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with self._connection.cursor(binary=True) as cursor:

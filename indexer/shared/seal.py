@@ -25,11 +25,6 @@ class Seal:
         self._namespace = namespace.encode()
         self._key = hashlib.sha256(key.encode()).digest() if key else None
 
-    @property
-    def has_key(self) -> bool:
-        """Whether rows that somebody changed on purpose can be told."""
-        return self._key is not None
-
     def row(self, entry: Entry) -> Row:
         """An entry as it is stored."""
         body = entry.body.encode()
@@ -38,7 +33,7 @@ class Seal:
 
     def opened(self, row: Row) -> Entry:
         """The entry in a row; raises Refusal unless all of it is as it must be."""
-        if not _well_formed(row) or row.body is None:
+        if not _well_formed(row) or not isinstance(row.body, bytes):
             raise Refusal("malformed")
         if hashlib.sha256(row.body).digest() != row.content:
             raise Refusal("hash")

@@ -55,13 +55,13 @@ class SqliteStore:
                 path, timeout=timeout, isolation_level=None, check_same_thread=False
             )
             try:
-                self._prepare()
+                self._prepare(timeout)
             except BaseException:
                 self._connection.close()
                 raise
         self._path = path
 
-    def _prepare(self) -> None:
+    def _prepare(self, timeout: float) -> None:
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
             raise SharedError(
@@ -69,11 +69,23 @@ class SqliteStore:
                 hint="upgrade merkle",
             )
         if version < _VERSION:
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._write_ahead(timeout)
             self._connection.executescript(
                 f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;"
             )
         self._connection.execute("PRAGMA synchronous = NORMAL")
+
+    def _write_ahead(self, timeout: float) -> None:
+        """Let readers read while somebody writes; SQLite itself does not wait for this."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def close(self) -> None:
         """Close the file."""
@@ -105,7 +117,8 @@ class SqliteStore:
                         (self._namespace, *group),
                     ),
                 )
-        with contextlib.suppress(SharedError):
+        # A use that cannot be noted is no reason to do without what was found.
+        with contextlib.suppress(SharedError), _translated(self._path):
             self._touch(keys)
         return found
 

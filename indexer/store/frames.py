@@ -20,7 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
-from indexer.store.postings import Indexed
+from indexer.store.postings import TO_BE_FOLDED, Indexed
 from indexer.store.sessions import SessionRows
 
 
@@ -47,7 +47,7 @@ class FrameBatch:
     """Keys with generations that the team is to be given."""
     manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
     indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
-    """The bodies' numbers and postings, made when the batch is stored."""
+    """The bodies' numbers, and their postings where they are few; made as the batch is stored."""
     session_records: list[Mapping[str, Any]] = field(default_factory=list)
     """Journalled records of sessions that this batch applies, as the journal has them."""
     sessions: SessionRows | None = None
@@ -84,7 +84,7 @@ class StoredManifest(NamedTuple):
 
 
 class BodyNumbers(NamedTuple):
-    """The stored bodies by hash, and how many terms each number has."""
+    """The stored bodies by hash, and how many terms each number has, where they are counted."""
 
     numbers: dict[BodyHash, int]
     lengths: array[int]
@@ -391,7 +391,7 @@ class FrameStore:
                 connection,
                 "bodies",
                 [
-                    (content, text, numbers[content], lengths[content])
+                    (content, text, numbers[content], lengths.get(content))
                     for content, text in batch.bodies.items()
                 ],
             )
@@ -442,6 +442,7 @@ class FrameStore:
                 "UPDATE memo SET content = NULL WHERE content IN (SELECT unnest(?::BLOB[]))",
                 [list(unwanted)],
             )
+            put_meta(connection, TO_BE_FOLDED, "yes")
         return len(unwanted)
 
 

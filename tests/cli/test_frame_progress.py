@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from indexer.engine import shelf
 from indexer.service.workspace import Workspace
+from indexer.store import postings
 
 
 def test_regenerate_tells_how_many_frames_are_done(tmp_path: Path) -> None:
@@ -21,6 +25,26 @@ def test_regenerate_tells_how_many_frames_are_done(tmp_path: Path) -> None:
         done.clear()
         workspace.synthesize("", frame_type="outline", progress=done.append)
         assert sum(done) == 2
+
+
+def test_the_first_question_tells_how_many_texts_it_indexes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "AT_ONCE", 3)
+    monkeypatch.setattr(postings, "TOGETHER", 4)
+    for number in range(5):
+        (tmp_path / f"m{number}.py").write_text(f"def f{number}(): ...\n")
+    done: list[int] = []
+    with Workspace.open(tmp_path) as workspace:
+        workspace.scan()
+        workspace.regenerate()
+        # Without a question nothing needs to be indexed.
+        assert workspace.compose(progress=done.append)["items"]
+        assert done == []
+        assert workspace.compose(query="f3", progress=done.append)["items"][0]["path"] == "m3.py"
+        assert done == [4, 2]
+        workspace.compose(query="f3", progress=done.append)
+        assert done == [4, 2]
 
 
 def test_a_scan_tells_how_many_notes_it_carried_along(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.engine import shelf
 from indexer.engine.corpus import Corpus
 from indexer.engine.engine import Engine
 from indexer.engine.repair import repair
@@ -73,12 +76,19 @@ ACTIONS = st.lists(
 )
 
 
-@given(ACTIONS)
+@pytest.mark.parametrize("at_once", [100, 1])
+@given(actions=ACTIONS)
 @settings(max_examples=12)
-def test_following_what_moved_equals_starting_anew(actions: list[tuple[str, int, str]]) -> None:
+def test_following_what_moved_equals_starting_anew(
+    at_once: int, actions: list[tuple[str, int, str]]
+) -> None:
     """The corpus in memory after any edits is the one that a new process would load."""
     space = Space()
-    try:
+    with (
+        contextlib.closing(space),
+        mock.patch.object(shelf, "AT_ONCE", at_once),
+        mock.patch.object(postings, "TOGETHER", 2),
+    ):
         space.fill({"src/f0.py": python("ferry"), "src/f1.py": python("quarry")})
         space.settle()
         for action, number, word in actions:
@@ -98,16 +108,14 @@ def test_following_what_moved_equals_starting_anew(actions: list[tuple[str, int,
             elif action == "compact":
                 space.engine.compact(0)
             space.settle()
-            if action != "ask":
-                space.engine.compose(query=word)
-        space.engine.compose()
+            space.engine.compose(query=None if action == "ask" else word)
+            space.valid()
+        space.engine.compose(query="all")
         kept = space.engine.framing.corpus
         fresh = Corpus(space.engine.shelf, space.engine.framing.postings)
         fresh.bring_up_to_date(space.engine.tree)
         assert state(kept, WORDS) == state(fresh, WORDS)
         space.valid()
-    finally:
-        space.close()
 
 
 def test_an_index_from_before_gets_its_postings(
@@ -135,11 +143,11 @@ def test_an_index_from_before_gets_its_postings(
         with old.transaction() as connection:
             connection.execute("INSERT INTO meta SELECT 'journal', ?", [_journal(project)])
         old.close()
-    monkeypatch.setattr(postings, "_TOGETHER", 3)
+    monkeypatch.setattr(postings, "TOGETHER", 3)
     with Engine(other) as engine:
         assert engine.compose(query="python outline") == expected
         assert engine.validate()["errors"] == []
-        assert engine.framing.postings.fill_in() == 0
+        assert engine.framing.postings.first_left() is None
 
 
 def _copy(space: Space, target: database.Database, table: str, columns: str) -> None:
@@ -163,9 +171,7 @@ def test_repair_and_compact_keep_them_right(project: Space) -> None:
     assert project.engine.compose(query="quarry python") == expected
     assert project.engine.database.rows(rows)[0][0] < before
     # Each term has one row now, and none of a body that was dropped.
-    assert project.engine.database.rows(
-        "SELECT count(*) FROM (SELECT term FROM postings GROUP BY term HAVING count(*) > 1)"
-    ) == [(0,)]
+    assert several_rows(project) == 0
     project.valid()
     project.write("src/one/b.py", python("harbour"))
     project.settle()
@@ -177,6 +183,36 @@ def test_repair_and_compact_keep_them_right(project: Space) -> None:
     project.settle()
     assert found(project.engine, "harbour")[0] == "src/one/b.py"
     project.valid()
+
+
+def test_a_compaction_that_is_broken_off_is_finished_by_the_next(project: Space) -> None:
+    for word in WORDS:
+        project.write("src/one/a.py", python(word))
+        project.settle()
+    expected = project.engine.compose(query="quarry python")
+    steps = project.engine.begin_compact(0)
+    for _ in range(5):
+        assert not steps.step()
+        # Others have their turn in between.
+        assert project.engine.compose(query="quarry python") == expected
+        project.valid()
+    assert steps.document()["dropped"] > 0
+    project.reopen()
+    assert project.engine.compose(query="quarry python") == expected
+    project.valid()
+    assert several_rows(project) > 0
+    assert project.engine.compact(0)["dropped"] == 0
+    assert several_rows(project) == 0
+    assert project.engine.compose(query="quarry python") == expected
+    project.valid()
+
+
+def several_rows(space: Space) -> int:
+    """How many terms have more than one row of postings."""
+    rows = space.engine.database.rows(
+        "SELECT count(*) FROM (SELECT term FROM postings GROUP BY term HAVING count(*) > 1)"
+    )
+    return int(rows[0][0])
 
 
 @pytest.mark.parametrize(

@@ -287,6 +287,7 @@ def test_without_a_key_nothing_is_asked(
 WRONG = {
     "http over the network": 'base_url = "http://models.example.org/v1"',
     "a password in the address": 'base_url = "https://me:secret@models.example.org/v1"',
+    "a password that the parser quotes": 'base_url = "https://me:secret℀@models.example.org/v1"',
     "the key itself": 'key_env = "sk-secret-0001"',
     "an unknown key": "tiemout = 3",
     "no number": 'retries = "many"',

@@ -74,7 +74,7 @@ class Caller:
         """Ask until there is an answer, a lasting failure, or no budget; every attempt counts."""
         price = self.price_of(request.model)
         worst = _cost(price, request.most_tokens, request.max_output_tokens)
-        pause = FIRST_PAUSE
+        pause = min(FIRST_PAUSE, self.longest_pause)
         for attempt in range(self.retries + 1):
             if not self.brake.wait():
                 return Refused("stopped")
@@ -95,7 +95,8 @@ class Caller:
                 used = _used(answer, request)
                 self.budget.settle(reserved, _cost(price, *used), *used)
                 return answer
-            wait = pause if failed.after is None else failed.after
+            # A server that asks for no pause at all gets the one that others get.
+            wait = max(pause, failed.after or 0.0)
             if not failed.retry or attempt == self.retries or wait > self.longest_pause:
                 return _failure(failed, attempt + 1, wait > self.longest_pause)
             if failed.after is not None:

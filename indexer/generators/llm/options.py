@@ -65,12 +65,6 @@ def counter(encoding: str) -> TiktokenCounter:
     return TiktokenCounter(encoding_name=encoding)
 
 
-def prompt_path(options: Mapping[str, object]) -> str | None:
-    """The path of the workspace's own prompt, where one is declared."""
-    value = options.get("prompt")
-    return value if isinstance(value, str) and not is_packaged(value) else None
-
-
 def _encoding(model: str, named: str) -> tuple[str, bool]:
     """The encoding to count with, and whether the model is known to use it."""
     if named:
