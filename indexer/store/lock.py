@@ -99,12 +99,10 @@ def locked_by(who: tuple[int, str] | None) -> LockedError:
             "another process is using this index", hint="try again when it has finished"
         )
     pid, role = who
-    if role == SERVICE_ROLE:
-        return LockedError(
-            f"a service keeps this index already: process {pid} ({role})",
-            hint=f"other commands use it by themselves; `kill {pid}` stops it",
-        )
+    stop = f"`kill {pid}`"
     return LockedError(
         f"the index is in use by process {pid} ({role})",
-        hint=f"wait for it, or stop it with `kill {pid}`",
+        hint=f"other commands use it by themselves; {stop} stops it"
+        if role == SERVICE_ROLE
+        else f"wait for it, or stop it with {stop}",
     )
