@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from indexer.cli.output import print_json, print_text
+from indexer.cli.signals import Ended
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode, MerkleError
 
@@ -34,14 +35,18 @@ def run(parse_and_call: Callable[[], Any], *, as_json: bool) -> int:
         # Whoever read our output has seen enough. Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        return _interrupted(error)
+
+
+def _interrupted(error: BaseException | None) -> int:
+    return error.status if isinstance(error, Ended) else INTERRUPTED
 
 
 def _report(error: Exception, as_json: bool) -> int:
     match error:
         case click.Abort():
-            return INTERRUPTED
+            return _interrupted(error.__cause__)
         case MerkleError():
             print_error(error.code, error.message, error.hint, as_json)
             return error.exit_code

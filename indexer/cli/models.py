@@ -106,14 +106,24 @@ _STOPPED = {
 }
 
 
-def totals_line(totals: JsonObject) -> list[str]:
-    """What a plan comes to, where models have a part in it."""
-    if not totals["calls"]:
-        return []
-    if totals["cost"] is not None:
-        cost = f"cost up to {totals['cost']:.4f}"
-    else:
-        cost = f"no price for {', '.join(map(on_screen, totals['unpriced']))}"
-    calls = f"up to {counted(totals['calls'], 'call')}"
-    tokens = f"{totals['tokens']:,} tokens in, up to {totals['tokens_out']:,} out"
-    return [f"{calls}, {tokens}, {cost}; {totals['reused']:,} reused"]
+def totals_lines(totals: JsonObject) -> list[str]:
+    """What a plan comes to, where models or a team have a part in it."""
+    known = f"{totals['reused']:,} reused"
+    if totals["team"]:
+        known += f", {totals['team']:,} from the team"
+    lines = []
+    if totals["calls"]:
+        if totals["cost"] is not None:
+            cost = f"cost up to {totals['cost']:.4f}"
+        else:
+            cost = f"no price for {', '.join(map(on_screen, totals['unpriced']))}"
+        calls = f"up to {counted(totals['calls'], 'call')}"
+        tokens = f"{totals['tokens']:,} tokens in, up to {totals['tokens_out']:,} out"
+        lines.append(f"{calls}, {tokens}, {cost}; {known}")
+    elif totals["team"]:
+        lines.append(known)
+    if totals["team_problem"]:
+        said = f"the team could not be asked: {on_screen(totals['team_problem'])}"
+        lines.append(click.style(said, fg="yellow"))
+        lines.append("what it has is counted as still to be made")
+    return lines

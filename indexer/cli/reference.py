@@ -109,11 +109,13 @@ _JSON_NOTES: Final = {
     "regenerate": " Each of `failed`: `path`, `type`, `message`, `reason`. `stopped` is null, or"
     " why models were not asked any more: `max_calls`, `max_cost`, `refused`, `unreachable`,"
     " `configuration`; `waiting` counts the frames that are left. With `--plan` there are no"
-    " `events`; each of `plan`: `path`, `type`, `action`, `because`, `tokens` (0 where no model is"
+    " `events`; each of `plan`: `path`, `type`, `action`, `from` (`here` or `team`, where the"
+    " result is known; null where it has to be made), `because`, `tokens` (0 where no model is"
     " asked), and for frames that a model writes `tokens_out`, `cost`, `calls`, `model`,"
-    " `estimated`; `totals`: `calls`, `reused`, `tokens`, `tokens_out`, `cost` (null where a price"
-    " is missing), `unpriced`. In a team also `shared`: `fetched`, `computed`, `pushed`, `refused`,"
-    " `problem`." + _BATCH,
+    " `estimated`; `totals`: `calls`, `reused` (known here), `team` (known only there),"
+    " `team_problem` (null, or why the team could not be asked), `tokens`, `tokens_out`, `cost`"
+    " (null where a price is missing), `unpriced`. In a team also `shared`: `fetched`, `computed`,"
+    " `pushed`, `refused`, `problem`." + _BATCH,
     "synthesize": " `failed`, `stopped` and what follows as for `regenerate`." + _BATCH,
     "invalidate": _BATCH,
     **SESSION_NOTES,
@@ -127,8 +129,10 @@ _EXIT_CODES: Final = (
     (4, "corrupt"),
     (5, "no workspace"),
     (6, "locked by another process"),
+    (129, "the terminal went away"),
     (130, "interrupted"),
     (141, "the reader of the output went away"),
+    (143, "terminated"),
 )
 _INTRODUCTION: Final = """\
 # Command line

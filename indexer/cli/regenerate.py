@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from indexer.cli.columns import path, remarks, table
-from indexer.cli.models import agreed, calls_lines, limit_options, totals_line
+from indexer.cli.models import agreed, calls_lines, limit_options, totals_lines
 from indexer.cli.nodes import STDIN, node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.progress import frame_progress
+from indexer.cli.signals import ends_politely
 from indexer.core import paths
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
@@ -57,7 +58,11 @@ def command(
             return plan_text(name, document)
         return regenerated_text(name, document, quiet=options.quiet)
 
-    with open_workspace(options) as workspace, frame_progress(options) as progress:
+    with (
+        ends_politely(),
+        open_workspace(options) as workspace,
+        frame_progress(options) as progress,
+    ):
 
         def regenerate(name: str) -> JsonObject:
             below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT
@@ -106,7 +111,7 @@ def plan_text(name: str, document: JsonObject) -> str:
     """What would be made, and because of what."""
     rows = [
         [
-            click.style(on_screen(step["action"]), fg="cyan"),
+            click.style(_action(step), fg="cyan"),
             on_screen(step["type"]),
             path(step["path"]),
             _price(step),
@@ -118,8 +123,13 @@ def plan_text(name: str, document: JsonObject) -> str:
         return f"{place(name)}: nothing to make"
     if not any(step.get("calls") for step in document["plan"]):
         rows = [[*row[:3], row[4]] for row in rows]
-    total = totals_line(document["totals"])
+    total = totals_lines(document["totals"])
     return "\n".join([f"{place(name)}: {len(rows):,} to make", table(rows), *total])
+
+
+def _action(step: JsonObject) -> str:
+    """What would be done, and by whom it is known already."""
+    return "team" if step["from"] == "team" else on_screen(step["action"])
 
 
 def _price(step: JsonObject) -> str:

@@ -10,6 +10,7 @@ from indexer.cli.nodes import node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.progress import frame_progress
+from indexer.cli.signals import ends_politely
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
@@ -59,7 +60,11 @@ def command(
       merkle synthesize src --type outline
       merkle synthesize src --type review --policy concatenate
     """
-    with open_workspace(options) as workspace, frame_progress(options) as progress:
+    with (
+        ends_politely(),
+        open_workspace(options) as workspace,
+        frame_progress(options) as progress,
+    ):
 
         def synthesize(name: str) -> JsonObject:
             return agreed(

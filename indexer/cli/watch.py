@@ -17,6 +17,7 @@ from indexer.cli.output import print_json, print_text
 from indexer.cli.progress import StatusLine, frame_progress, is_terminal, scan_progress
 from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
+from indexer.cli.signals import ends_politely
 from indexer.cli.units import AUTO, LAUNCHD, SYSTEMD, unit_name, unit_text, usual_manager
 from indexer.engine.config import load_settings
 from indexer.errors import ExitCode
@@ -89,7 +90,7 @@ def _print_unit(options: Globals, manager: str, idle_exit: float | None) -> int:
 
 
 def _once(options: Globals) -> int:
-    with open_workspace(options) as workspace:
+    with ends_politely(), open_workspace(options) as workspace:
         with scan_progress(options) as progress:
             scanned = workspace.scan(progress=progress)
         with frame_progress(options) as progress:

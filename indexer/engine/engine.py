@@ -14,6 +14,7 @@ from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
+from indexer.engine.asked import Asked
 from indexer.engine.audit_methods import AuditMethods
 from indexer.engine.collector import no_cycle_collection
 from indexer.engine.context_methods import ContextMethods
@@ -95,6 +96,9 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
             raise
         self.trees = TreeStore(self.database, self.algorithm)
         self._framing: Framing | None = None
+        self.asked = Asked()
+        self.journal_at_hand: Journal | None = None
+        """Open since before the database failed, until it has taken in what is there."""
         self._carried: list[Event] = []
         """Notes that followed a rename which is being stored."""
         self._tree: Tree | None = None
@@ -139,6 +143,8 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
         finally:
             if self._framing is not None:
                 self._framing.close()
+            if self.journal_at_hand is not None:
+                self.journal_at_hand.close()
             self.database.close(fold=ours)
             self._lock.release()
 
@@ -149,7 +155,11 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
         self.database = Database(self.layout.database)
         self.trees = TreeStore(self.database, self.algorithm)
         if self._framing is not None:
-            self._framing.close()
+            journal = self._framing.give_up()
+            if journal is not None and journal.takes_records:
+                self.journal_at_hand = journal
+            elif journal is not None:
+                journal.close()
             self._framing = None
 
     # -- the tree in memory
@@ -290,7 +300,7 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
 
     def open_runs(self) -> list[Run]:
         """Runs that may have answers of models under way."""
-        return list(self._framing.runs) if self._framing is not None else []
+        return list(self.asked.runs)
 
     @property
     def frames(self) -> FrameStore:
@@ -359,6 +369,12 @@ class Engine(FrameMethods, ContextMethods, SessionMethods, AuditMethods, SharedM
     def journal_and_apply(self, records: Sequence[JsonObject]) -> None:
         """Make records durable, then store what they say."""
         journaling.journal_and_apply(self, records)
+
+    def journal_now(self, records: Sequence[JsonObject]) -> Sequence[JsonObject]:
+        """Make records durable while the database may fail; it takes them from there later."""
+        if records:
+            (self.journal_at_hand or self.journal).append(records)
+        return records
 
     def catch_up_with_journal(self) -> None:
         """Bring the database up to the journal, before something is planned on what it says."""

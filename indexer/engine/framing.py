@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from indexer.core.frames import FrameId, HeadKey, MemoKey
+from indexer.core.frames import FrameId, HeadKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
-from indexer.engine.config import load_settings
+from indexer.engine.config import Settings, load_settings
 from indexer.engine.corpus import Corpus
 from indexer.engine.journaling import open_journal
 from indexer.engine.late import LateModule
@@ -25,7 +25,6 @@ from indexer.synthesis.base import Tokens
 if TYPE_CHECKING:
     from indexer.engine import session_desk, sharing
     from indexer.engine.engine import Engine
-    from indexer.engine.runs import Run
     from indexer.engine.session_desk import Desk
 else:
     session_desk = LateModule("indexer.engine.session_desk")
@@ -49,10 +48,6 @@ class Framing:
         self._types: tuple[tuple[bytes | None, ...], dict[str, FrameType]] | None = None
         self._prompts: tuple[str, ...] = ()
         """The workspace's own prompts that the types were read with."""
-        self.claims: dict[MemoKey, object] = {}
-        """Which run asks a model for what now; only the writing thread looks here."""
-        self.runs: set[Run] = set()
-        """Runs that may have answers under way."""
         self._exchange: sharing.Exchange | None = None
         self._counter: TiktokenCounter | None = None
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
@@ -66,10 +61,15 @@ class Framing:
 
     def close(self) -> None:
         """Let go of the journal and of the team's store."""
+        journal = self.give_up()
+        if journal is not None:
+            journal.close()
+
+    def give_up(self) -> Journal | None:
+        """Let go of the team's store only; the journal, for whoever goes on with it."""
         if self._exchange is not None:
             self._exchange.close()
-        if self._journal is not None:
-            self._journal.close()
+        return self._journal
 
     @property
     def journal(self) -> Journal:
@@ -99,10 +99,17 @@ class Framing:
             types = load_types(root, settings.size_limit, tokens)
             self._prompts = own_prompts(types.values())
             self._types = ((text, *prompt_contents(root, self._prompts)), types)
-            if self._exchange is not None:
-                self._exchange.close()
-            shared = settings.values["shared.url"] is not None
-            self._exchange = sharing.exchange(self._engine, settings) if shared else None
+            self._renew_exchange(settings)
+
+    def _renew_exchange(self, settings: Settings) -> None:
+        """Deal with the team that the settings name; the same as before, its leases go on."""
+        shared = settings.values["shared.url"] is not None
+        member = sharing.membership(settings) if shared else None
+        if self._exchange is not None:
+            if self._exchange.client.member == member:
+                return
+            self._exchange.close()
+        self._exchange = sharing.exchange(self._engine, member) if member is not None else None
 
     @property
     def exchange(self) -> sharing.Exchange | None:

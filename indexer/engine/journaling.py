@@ -36,22 +36,31 @@ class JournalBehindError(CorruptError):
 def open_journal(engine: Engine) -> tuple[Journal, int]:
     """Open the journal and bring the database up to it; also tells how many records it lacked."""
     applied = engine.frames.journal_number()
-    journal = Journal.open(engine.layout.journal, applied=applied)
+    journal = engine.journal_at_hand or Journal.open(engine.layout.journal, applied=applied)
     if journal.last < applied:
-        journal.close()
+        _let_go(engine, journal)
         raise JournalBehindError(
             f"the journal ends at record {journal.last}, the database has applied {applied}",
             hint="run `merkle repair`; it keeps both and says what is gone",
         )
     if journal.last == 0:
         journal.append([_format_record(engine)])
-    if journal.last == applied:
-        return journal, 0
-    try:
-        return journal, redo(engine, journal, applied)
-    except BaseException:
+    redone = 0
+    if journal.last > applied:
+        try:
+            redone = redo(engine, journal, applied)
+        except BaseException:
+            _let_go(engine, journal)
+            raise
+    engine.journal_at_hand = None
+    engine.framing.applied = journal.last
+    return journal, redone
+
+
+def _let_go(engine: Engine, journal: Journal) -> None:
+    """Close a journal, unless it is what answers go to while the database fails."""
+    if journal is not engine.journal_at_hand:
         journal.close()
-        raise
 
 
 def _format_record(engine: Engine) -> JsonObject:
@@ -89,6 +98,19 @@ def journal_and_apply(engine: Engine, records: Sequence[JsonObject]) -> None:
     for record in records:
         apply_record(engine, record, batch)
     batch.journal_number = engine.journal.append(records)
+    _keep(engine, batch)
+
+
+def apply_journalled(engine: Engine, records: Sequence[JsonObject]) -> None:
+    """Store what the last records of the journal say, and whatever else it is ahead by."""
+    before = engine.journal.last - len(records)
+    if not records or engine.framing.applied != before:
+        catch_up_with_journal(engine)
+        return
+    batch = FrameBatch()
+    for record in records:
+        apply_record(engine, record, batch)
+    batch.journal_number = engine.journal.last
     _keep(engine, batch)
 
 
@@ -156,6 +178,8 @@ def _apply_model(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     known = batch.models.get(key) or engine.shelf.model(key)
     if known is None or known.generation < record["generation"]:
         batch.models[key] = ModelResult(record["generation"], content, meta)
+    if record.get("due"):
+        batch.due.append((key, record["generation"]))
 
 
 def _apply_manifest(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:

@@ -95,7 +95,8 @@ def regenerate(
     chosen = _with_sources(engine, _chosen(engine, frame_type))
     path = resolve_node(engine, node)["path"] if node else paths.ROOT
     if plan:
-        return PlanRun(Plan(engine, engine.tree_as_on_disk(path), chosen, path, recursive))
+        tree = engine.tree_as_on_disk(path)
+        return PlanRun(Plan(engine, tree, chosen, path, recursive, ask_team=True))
     _look(engine, path)
     return Run(
         engine, path, chosen, recursive=recursive, limits=limits, progress=progress,

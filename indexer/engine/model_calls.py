@@ -1,7 +1,7 @@
 """Calls under way: threads that wait for a model while the writing thread goes on.
 
 A call is asked for and its answer taken in on the writing thread; everything between happens on a
-thread of its own. Never more are under way, answers not yet taken in included, than the settings
+thread of its own. Never more are under way, answers not yet journalled included, than the settings
 allow: that many answers are what a kill can cost.
 """
 
@@ -13,14 +13,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from indexer.core.frames import MemoKey, body_hash
+from indexer.core.frames import MemoKey
 from indexer.engine.documents import JsonObject
 from indexer.engine.llm_settings import LlmSettings
 from indexer.generators.llm.budget import Budget, Caps, Refused
 from indexer.generators.llm.calling import Brake, Caller, Failure
 from indexer.generators.llm.client import ModelClient, check_extra
 from indexer.generators.llm.writer import Known, ModelWriter, Request
-from indexer.store.frames import FrameBatch
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
@@ -59,7 +58,7 @@ class ModelCalls:
         *,
         on_answer: Callable[[], None] | None = None,
     ) -> None:
-        self._claims = engine.framing.claims
+        self._desk = engine.asked
         self._settings = settings
         self._on_answer = on_answer
         self._lock = threading.Lock()
@@ -67,7 +66,12 @@ class ModelCalls:
         self._brake = Brake()
         self._came: deque[Answered] = deque()
         self._arrived = threading.Event()
-        self._asked: set[MemoKey] = set()
+        self._tried = 0
+        """How many of those that came have been looked at and are not journalled yet."""
+        self._asked: dict[MemoKey, bool | None] = {}
+        """The questions under way, and whether the team gets the answer; None where none is."""
+        self.leases: set[MemoKey] = set()
+        """Questions that no other machine asks meanwhile."""
         self._failures = 0
         self.budget = Budget(caps)
         self.stopped: str | None = None
@@ -87,8 +91,13 @@ class ModelCalls:
 
     @property
     def under_way(self) -> int:
-        """Calls whose answers have not been taken in."""
+        """Calls whose answers have not been journalled."""
         return len(self._asked)
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether an answer waits to be taken in."""
+        return bool(self._came)
 
     def is_asked(self, key: MemoKey) -> bool:
         """Whether the answer to this is on its way."""
@@ -96,30 +105,49 @@ class ModelCalls:
 
     def is_claimed(self, key: MemoKey) -> bool:
         """Whether another run asks for the same."""
-        return self._claims.get(key, self) is not self
+        return self._desk.claims.get(key, self) is not self
 
-    def ask(self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare) -> None:
-        """Begin a call."""
+    def is_shared(self, key: MemoKey) -> bool:
+        """Whether a team has to do with the answer to this."""
+        return self._asked.get(key) is not None
+
+    def is_due(self, key: MemoKey) -> bool:
+        """Whether the team is to be given the answer to this."""
+        return bool(self._asked.get(key))
+
+    def ask(
+        self,
+        key: MemoKey,
+        generation: int,
+        writer: ModelWriter,
+        prepare: Prepare,
+        *,
+        due: bool | None = None,
+    ) -> None:
+        """Begin a call; `due` says whether the team is to be given its answer, None: no team."""
         if self._client is None:
             self._check()
-        self._asked.add(key)
-        self._claims[key] = self
+        self._asked[key] = due
+        self._desk.claims[key] = self
         threading.Thread(
             target=self._run, args=(key, generation, writer, prepare),
             name="merkle-model", daemon=True,
         ).start()  # fmt: skip
 
-    def take(self) -> list[Answered]:
-        """The answers that have come since."""
+    def arrived(self) -> list[Answered]:
+        """The answers that have come; they are here until they are settled."""
         if self.stopped != "stopped":
             self._arrived.clear()
-        taken = []
-        while self._came:
-            one = self._came.popleft()
-            self._asked.discard(one.key)
-            self._claims.pop(one.key, None)
-            taken.append(one)
-        return taken
+        self._tried = len(self._came)
+        return [self._came[at] for at in range(self._tried)]
+
+    def settle(self, answers: Sequence[Answered]) -> None:
+        """Let go of answers that are journalled, the first that came."""
+        for one in answers:
+            self._asked.pop(one.key, None)
+            self._desk.claims.pop(one.key, None)
+            self._tried -= 1
+            self._came.popleft()
 
     # -- on any thread
 
@@ -134,19 +162,22 @@ class ModelCalls:
         self.budget.close()
         self._brake.stop.set()
 
-    def wait_for_all(self, seconds: float) -> None:
-        """Wait for every call under way, but no longer than that."""
-        deadline = time.monotonic() + seconds
-        while len(self._came) < len(self._asked) and (left := deadline - time.monotonic()) > 0:
+    def wait_until(self, deadline: float) -> bool:
+        """Wait for an answer that was not looked at; False when none comes in time."""
+        while len(self._came) <= self._tried:
+            left = deadline - time.monotonic()
+            if left <= 0 or len(self._came) >= len(self._asked):
+                return False
             self._arrived.clear()
-            if len(self._came) < len(self._asked):
+            if len(self._came) <= self._tried:
                 self._arrived.wait(left)
+        return True
 
     def close(self) -> None:
         """Let go of what is still under way."""
         self.stop("stopped")
         for key in self._asked:
-            self._claims.pop(key, None)
+            self._desk.claims.pop(key, None)
         self._asked.clear()
         # Whoever waits has nothing left to wait for.
         self._arrived.set()
@@ -164,8 +195,9 @@ class ModelCalls:
             answered = Answered(key, generation, problem=problem)
         self._came.append(answered)
         self._arrived.set()
-        if self._on_answer is not None:
-            self._on_answer()
+        wake = self._desk.wake if self in self._desk.left else self._on_answer
+        if wake is not None:
+            wake()
 
     def _answer(
         self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare
@@ -211,28 +243,3 @@ class ModelCalls:
                 self.stop("refused")
             elif self._failures >= max(IN_A_ROW, int(self._settings.values["concurrency"])):
                 self.stop("unreachable")
-
-
-def keep_answers(engine: Engine, answers: Sequence[Answered]) -> None:
-    """Journal what was paid for, then store it; what needed no model is only stored."""
-    paid = [
-        {
-            "kind": "model",
-            "key": one.key.hex(),
-            "generation": one.generation,
-            "content": body_hash(one.body).hex(),
-            "body": one.body,
-            "meta": one.meta,
-        }
-        for one in answers
-        if one.body is not None and one.meta is not None
-    ]
-    engine.journal_and_apply(paid)
-    batch = FrameBatch()
-    for one in answers:
-        if one.body is not None and one.meta is None:
-            content = body_hash(one.body)
-            batch.bodies[content] = one.body
-            batch.memo[one.key] = (one.generation, content)
-    if batch:
-        engine.shelf.keep(batch)

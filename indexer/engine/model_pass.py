@@ -21,6 +21,7 @@ from indexer.engine.events import Event, Outcome
 from indexer.engine.model_calls import Answered, ModelCalls, Prepare
 from indexer.engine.model_team import ModelTeam
 from indexer.engine.regeneration import CHUNK, Regeneration
+from indexer.engine.taking_in import take_in, take_in_left
 from indexer.engine.types import FrameType
 from indexer.engine.workers import Task, read_exactly
 from indexer.generators.base import FileInput
@@ -81,7 +82,7 @@ class ModelPass:
         self._regeneration = Regeneration(
             engine, engine.tree, declared, outcome, asked_by=asked_by, answers=self, patient=True
         )
-        self._team = ModelTeam(engine, share=declared.share)
+        self._team = ModelTeam(engine, calls, share=declared.share)
         self._steps: dict[str, Step] = {}
         self._open: dict[str, set[str]] = {}
         """Per folder, the children whose frames it waits for."""
@@ -164,7 +165,10 @@ class ModelPass:
     def step(self) -> bool:
         """Go on as far as is possible without waiting; True when there is nothing left to do."""
         self.is_waiting = False
-        self._take_in(self._calls.take())
+        # What the database missed is known all the same, and must not be asked for again.
+        self._engine.catch_up_with_journal()
+        take_in_left(self._engine)
+        self._take_in(take_in(self._engine, self._calls))
         if self._engine.tree is not self._tree:
             self._plan()
         if self._chunks:
@@ -243,10 +247,7 @@ class ModelPass:
             self._progress(done)
 
     def _take_in(self, answers: list[Answered]) -> None:
-        """Make answers durable, then the frames that they allow."""
-        if not answers:
-            return
-        self._team.keep(answers)
+        """Make the frames that answers allow."""
         steps: dict[str, Step] = {}
         for one in answers:
             want = self._wanted.get(one.key)
@@ -316,7 +317,8 @@ class ModelPass:
                 known.update(self._wanted.pop(key).steps)
             else:
                 writer = self._writer(want)
-                self._calls.ask(key, generation, writer, self._prepare(want, writer))
+                prepare = self._prepare(want, writer)
+                self._calls.ask(key, generation, writer, prepare, due=self._team.gets_answers)
         for item in again:
             heapq.heappush(self._queue, item)
         if known:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import MemoKey
-from indexer.engine.model_calls import Answered, keep_answers
+from indexer.engine.model_calls import Answered, ModelCalls
+from indexer.engine.taking_in import keep_answers, let_go
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
@@ -34,12 +35,12 @@ def take_paid(engine: Engine, keys: list[MemoKey]) -> list[MemoKey]:
 
 
 class ModelTeam:
-    """Look-ups, leases and gifts for answers of models, on the writing thread."""
+    """Look-ups and leases for answers of models, on the writing thread."""
 
-    def __init__(self, engine: Engine, *, share: bool) -> None:
+    def __init__(self, engine: Engine, calls: ModelCalls, *, share: bool) -> None:
         self._engine = engine
+        self._calls = calls
         self._share = share
-        self._held: set[MemoKey] = set()
         self._looked: dict[MemoKey, float] = {}
 
     @property
@@ -50,6 +51,11 @@ class ModelTeam:
     def is_on(self) -> bool:
         """Whether there is a team at all."""
         return self._exchange is not None
+
+    @property
+    def gets_answers(self) -> bool | None:
+        """Whether the team is given what is answered here; None where there is none."""
+        return None if self._exchange is None else not self._exchange.client.member.read_only
 
     def fetch(self, wanted: Iterable[MemoKey]) -> list[MemoKey]:
         """Take what the team has of some answers, in one conversation; the keys of those."""
@@ -69,24 +75,11 @@ class ModelTeam:
         if leased is not None and key not in leased:
             return False
         if leased:
-            self._held.add(key)
+            self._calls.leases.add(key)
             if take_paid(self._engine, [key]):
-                self._let_go([key])
+                let_go(self._engine, self._calls, [key])
                 return None
         return True
-
-    def keep(self, answers: Sequence[Answered]) -> None:
-        """Store answers here, noted as due, then hand them over and give the leases back."""
-        exchange = self._exchange
-        if exchange is None:
-            keep_answers(self._engine, answers)
-            return
-        written = [(one.key, one.generation) for one in answers if one.body is not None]
-        # First: a kill in between must not leave an answer that the team never gets.
-        exchange.note_due(written)
-        keep_answers(self._engine, answers)
-        exchange.give_stored([key for key, _ in written])
-        self._let_go([one.key for one in answers])
 
     def wait(self, seconds: float) -> None:
         """Sleep until another machine may have got something."""
@@ -94,11 +87,6 @@ class ModelTeam:
             self._exchange.wait(seconds)
 
     def close(self) -> None:
-        """Give back the leases of questions that were never answered."""
-        self._let_go(list(self._held))
-
-    def _let_go(self, keys: list[MemoKey]) -> None:
-        held = [key for key in keys if key in self._held]
-        self._held.difference_update(held)
-        if held and self._exchange is not None:
-            self._exchange.let_go(held)
+        """Give back the leases of questions that are not under way; the others go with them."""
+        idle = [key for key in self._calls.leases if not self._calls.is_asked(key)]
+        let_go(self._engine, self._calls, idle)

@@ -1,7 +1,8 @@
 """What a regeneration would do and cost, before anything is done.
 
-What is known exactly is simulated exactly: a node whose answer is in the memo passes it on to the
-folder above. Where a folder's children have yet to be written, its input is estimated from above.
+What is known exactly is simulated exactly: a node whose answer is in the memo, or in the team's
+store, passes it on to the folder above. Where a folder's children have yet to be written, its input
+is estimated from above.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, ChildBody, Head, MemoKey, key_of_file, key_of_folder
@@ -17,17 +18,25 @@ from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.freshness import judge, parts_of
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
-from indexer.engine.types import FileMaker, FolderMaker, FrameType
+from indexer.engine.types import FrameType
 from indexer.engine.workers import Task, read_exactly
 from indexer.errors import MerkleError
 from indexer.generators.base import FileInput
 from indexer.generators.llm.budget import NOTHING
 from indexer.generators.llm.writer import Known, ModelWriter, Request
-from indexer.regenerate.plan import Step, stale_steps
+from indexer.regenerate.plan import Step, stale_steps, waves
 from indexer.synthesis.base import ChildInput
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+    from indexer.engine.sharing import Exchange
+
+HERE: Final = "here"
+TEAM: Final = "team"
+"""Where a result that needs not be computed is."""
+
+_ASKED: Final = 1000
+"""Keys that the team is asked for in one conversation."""
 
 
 class Planned(NamedTuple):
@@ -35,7 +44,8 @@ class Planned(NamedTuple):
 
     step: Step
     type: str
-    reuse: bool
+    known: str | None
+    """Where its result is already (`here` or `team`); None where it has to be made."""
     because: str
     writer: ModelWriter | None
     """What asks a model for it; None where none is needed."""
@@ -47,12 +57,26 @@ class Planned(NamedTuple):
     """Whether what it is made from has yet to be made itself."""
 
 
+class _Input(NamedTuple):
+    """What a frame would be made from, as far as that is known."""
+
+    key: MemoKey | None
+    source: BodyHash | None = None
+    children: tuple[ChildBody, ...] | None = None
+    is_guess: bool = False
+
+
 @dataclass(slots=True)
 class Totals:
     """What a plan comes to."""
 
     calls: int = 0
     reused: int = 0
+    """Results that are known here."""
+    team: int = 0
+    """Results that only the team has."""
+    team_problem: str | None = None
+    """Why the team could not be asked."""
     tokens: int = 0
     tokens_out: int = 0
     cost: Decimal = NOTHING
@@ -68,6 +92,8 @@ class Totals:
             "tokens_out": self.tokens_out,
             "cost": None if self.unpriced else float(self.cost),
             "unpriced": sorted(self.unpriced),
+            "team": self.team,
+            "team_problem": self.team_problem,
         }
 
 
@@ -75,17 +101,31 @@ class Plan:
     """Collected on the writing thread; its tokens are counted on any."""
 
     def __init__(
-        self, engine: Engine, tree: Tree, chosen: Sequence[FrameType], path: str, recursive: bool
+        self,
+        engine: Engine,
+        tree: Tree,
+        chosen: Sequence[FrameType],
+        path: str,
+        recursive: bool,
+        *,
+        ask_team: bool = False,
     ) -> None:
         self._engine = engine
+        self._tree = tree
         self._settings: LlmSettings | None = None
         self._known: dict[tuple[str, str], BodyHash | None] = {}
         """What a planned frame will say, by type and path; None where that is not known."""
+        self._texts: dict[BodyHash, str] = {}
+        """What the team has and the index has not; none of it is stored."""
+        self._exchange = engine.framing.exchange if ask_team else None
+        self.team_problem: str | None = None
+        """Why the team could not be asked."""
         self.steps: list[Planned] = []
         for declared in chosen:
             head_of = engine.shelf.heads_of(declared.name)
-            for step in stale_steps(tree, declared.rules, head_of, path, recursive=recursive):
-                self.steps.append(self._planned(tree, declared, step))
+            steps = stale_steps(tree, declared.rules, head_of, path, recursive=recursive)
+            self.steps += self._of_type(declared, list(steps))
+        self._forget_texts()
 
     @property
     def settings(self) -> LlmSettings:
@@ -97,43 +137,83 @@ class Plan:
     @property
     def asks(self) -> list[Planned]:
         """The frames that a model would write."""
-        return [one for one in self.steps if one.writer is not None and not one.reuse]
+        return [one for one in self.steps if one.writer is not None and one.known is None]
 
     # -- collecting
 
-    def _planned(self, tree: Tree, declared: FrameType, step: Step) -> Planned:
+    def _of_type(self, declared: FrameType, steps: list[Step]) -> list[Planned]:
+        """The frames of one type; with a team, all whose inputs are there in one conversation."""
+        exchange = self._exchange if declared.share else None
+        made: dict[str, tuple[_Input, str | None]] = {}
+        for wave in waves(steps) if exchange is not None else [steps]:
+            missing: dict[MemoKey, list[str]] = {}
+            for step in wave:
+                found = self._input(declared, step)
+                content = self._engine.shelf.memo(found.key)[1] if found.key is not None else None
+                self._known[(declared.name, step.path)] = content
+                made[step.path] = (found, None if content is None else HERE)
+                if content is None and found.key is not None:
+                    missing.setdefault(found.key, []).append(step.path)
+            if exchange is not None:
+                for key, content in self._asked_of(exchange, list(missing)).items():
+                    for path in missing[key]:
+                        self._known[(declared.name, path)] = content
+                        made[path] = (made[path][0], TEAM)
+        return [self._planned(declared, step, *made[step.path]) for step in steps]
+
+    def _asked_of(self, exchange: Exchange, keys: list[MemoKey]) -> dict[MemoKey, BodyHash]:
+        """What the team has of some keys; once it cannot be reached it is left alone."""
+        found: dict[MemoKey, BodyHash] = {}
+        for at in range(0, len(keys), _ASKED):
+            if self.team_problem is not None:
+                break
+            group = {key: self._engine.shelf.memo(key)[0] for key in keys[at : at + _ASKED]}
+            entries, self.team_problem = exchange.peek(group)
+            for entry in entries:
+                found[entry.key] = entry.content
+                self._texts[entry.content] = entry.body
+        return found
+
+    def _forget_texts(self) -> None:
+        """Hold on only to what requests will be made from."""
+        if self._texts:
+            needed = {one.source for one in self.asks}
+            needed.update(body for one in self.asks for _, _, body in one.children or ())
+            self._texts = {key: text for key, text in self._texts.items() if key in needed}
+
+    def _planned(
+        self, declared: FrameType, step: Step, made_from: _Input, known: str | None
+    ) -> Planned:
         engine, rules = self._engine, declared.rules
         agent = rules.agent_for(step.entry)
         head = engine.shelf.head(step.path, rules.type, agent)
         because = "it has no frame yet"
         if head is not None:
-            because = judge(engine, tree, step.path, rules.type, agent, head).because
-        source = children = key = None
-        made: FileMaker | FolderMaker | None
-        if step.entry.folder is None:
-            source, key, guess = self._of_file(declared, step)
-            made = declared.file
-        else:
-            children, guess = self._of_folder(tree, declared, step)
-            made = declared.folder
-            if children is not None and made is not None:
-                key = key_of_folder(made.print, declared.name, children)
-        content = engine.shelf.memo(key)[1] if key is not None else None
-        self._known[(declared.name, step.path)] = content
+            because = judge(engine, self._tree, step.path, rules.type, agent, head).because
+        made = declared.file if step.entry.folder is None else declared.folder
         writer = made.writer if made is not None else None
         return Planned(
-            step, declared.name, content is not None, because, writer, source, children, guess
-        )
+            step, declared.name, known, because, writer,
+            made_from.source, made_from.children, made_from.is_guess,
+        )  # fmt: skip
 
-    def _of_file(
-        self, declared: FrameType, step: Step
-    ) -> tuple[BodyHash | None, MemoKey | None, bool]:
-        """The frame a file's is made from, its memo key, and whether both are still open."""
+    def _input(self, declared: FrameType, step: Step) -> _Input:
+        """What a frame would be made from, with the key of its result."""
+        if step.entry.folder is None:
+            return self._of_file(declared, step)
+        children = self._of_folder(declared, step)
+        if children is None:
+            return _Input(None, is_guess=True)
+        made = declared.folder
+        key = None if made is None else key_of_folder(made.print, declared.name, children)
+        return _Input(key, children=children)
+
+    def _of_file(self, declared: FrameType, step: Step) -> _Input:
         assert declared.file is not None
         name = paths.text_to_bytes(paths.split(step.path)[1])
         made_by, kind = declared.file.print, declared.name
         if declared.input is None:
-            return None, key_of_file(made_by, kind, name, step.entry.content_id), False
+            return _Input(key_of_file(made_by, kind, name, step.entry.content_id))
         source = self._known.get((declared.input, step.path))
         if (declared.input, step.path) not in self._known:
             read = self._engine.types[declared.input]
@@ -141,12 +221,10 @@ class Plan:
             if head is not None and read.rules.is_current(head, step.entry):
                 source = head.content
         if source is None:
-            return None, None, True
-        return source, key_of_file(made_by, kind, name, source), False
+            return _Input(None, is_guess=True)
+        return _Input(key_of_file(made_by, kind, name, source), source)
 
-    def _of_folder(
-        self, tree: Tree, declared: FrameType, step: Step
-    ) -> tuple[tuple[ChildBody, ...] | None, bool]:
+    def _of_folder(self, declared: FrameType, step: Step) -> tuple[ChildBody, ...] | None:
         """A folder's children with what they will say; None where that is not known of all."""
         planned = self._known
 
@@ -161,17 +239,17 @@ class Plan:
             return blank._replace(content=said)
 
         bodies = []
-        for part in parts_of(self._engine, tree, declared, step.path, step.entry, head_at):
+        for part in parts_of(self._engine, self._tree, declared, step.path, step.entry, head_at):
             if part.own and planned.get((declared.name, part.path), b"") is None:
-                return None, True
+                return None
             bodies.append(part.body)
-        return tuple(bodies), False
+        return tuple(bodies)
 
     # -- counting
 
     def document(self) -> tuple[list[JsonObject], Totals]:
         """The plan as JSON has it, tokens counted, and its totals."""
-        totals = Totals()
+        totals = Totals(team_problem=self.team_problem)
         entries = [self._entry(one, totals) for one in self.steps]
         return entries, totals
 
@@ -179,14 +257,16 @@ class Plan:
         entry: JsonObject = {
             "path": one.step.path,
             "type": one.type,
-            "action": "reuse" if one.reuse else "generate",
+            "action": "generate" if one.known is None else "reuse",
+            "from": one.known,
             "because": one.because,
             "tokens": 0,
         }
-        totals.reused += one.reuse
+        totals.reused += one.known == HERE
+        totals.team += one.known == TEAM
         if one.writer is None:
             return entry
-        tokens = 0 if one.reuse else self.tokens_of(one)
+        tokens = 0 if one.known is not None else self.tokens_of(one)
         calls = int(tokens > 0)
         out = one.writer.max_output_tokens * calls
         price = self.settings.prices.get(one.writer.model)
@@ -227,7 +307,7 @@ class Plan:
             # An outline is shorter than its file.
             return writer.estimate(0, entry.size // 4)
         if one.source is not None:
-            text = engine.shelf.bodies([one.source]).get(one.source, "")
+            text = self._bodies([one.source]).get(one.source, "")
             return writer.of_file(FileInput(name, text.encode()))
         try:
             task = Task(one.step.path, entry.content_id, entry.size)
@@ -239,8 +319,14 @@ class Plan:
             return writer.estimate(0, entry.size // 3)
 
     def _inputs(self, children: Iterable[ChildBody]) -> list[ChildInput]:
-        bodies = self._engine.shelf.bodies(body for _, _, body in children if body is not None)
+        bodies = self._bodies(body for _, _, body in children if body is not None)
         return [
             ChildInput(paths.bytes_to_text(name), kind, bodies.get(body) if body else None)
             for name, kind, body in children
         ]
+
+    def _bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
+        """Texts that are stored here, or that the team gave for this plan."""
+        hashes = list(wanted)
+        given = {body: self._texts[body] for body in hashes if body in self._texts}
+        return self._engine.shelf.bodies(body for body in hashes if body not in given) | given

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from indexer.engine.documents import JsonObject
 from indexer.engine.events import Outcome
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
-from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
+from indexer.engine.model_calls import ModelCalls
 from indexer.engine.model_pass import ModelPass
 from indexer.engine.planning import Plan, Totals
 from indexer.engine.regeneration import Regeneration
+from indexer.engine.taking_in import end, take_in
 from indexer.engine.types import FrameType
 from indexer.errors import UsageError
 from indexer.generators.llm.budget import NOTHING
@@ -80,11 +81,10 @@ class Run:
         self._pass: ModelPass | None = None
         self._stopped: str | None = None
         self._waiting = 0
-        self._has_left = False
         if any(one.writers for one in chosen) and limits.models:
             settings = load_llm_settings(engine.root)
             self._calls = self._opened(settings, chosen)
-            engine.framing.runs.add(self)
+            engine.asked.runs.add(self)
 
     def _opened(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> ModelCalls:
         """The calls of this run, after everything that can be refused beforehand."""
@@ -99,10 +99,21 @@ class Run:
             )
         capped = self._limits.max_calls is not None or self._limits.max_cost is not None
         if not (self._limits.yes or capped):
-            tree, path = self._engine.tree, self._path
-            plan = Plan(self._engine, tree, chosen, path, self._recursive)
-            self._plan = plan if may_exceed(plan, settings) else None
+            self._plan = self._to_be_agreed(settings, chosen)
         return ModelCalls(self._engine, settings, caps)
+
+    def _to_be_agreed(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> Plan | None:
+        """The plan of a run that may be too large; the team is asked only where that decides."""
+        for ask_team in (False, True):
+            plan = Plan(
+                self._engine, self._engine.tree, chosen, self._path, self._recursive,
+                ask_team=ask_team,
+            )  # fmt: skip
+            if not may_exceed(plan, settings):
+                return None
+            if self._engine.framing.exchange is None:
+                break
+        return plan
 
     # -- on the writing thread
 
@@ -127,8 +138,7 @@ class Run:
                 self._run_at_once(declared)
             else:
                 if self._engine.types is not self._types:
-                    self._stopped = "configuration"
-                    break
+                    return self._drained("configuration")
                 if self._pass is None:
                     self._pass = self._model_pass(declared, self._calls)
                 if not self._pass.step():
@@ -140,6 +150,14 @@ class Run:
         if self._calls is not None:
             self._stopped = self._stopped or self._calls.stopped
         return True
+
+    def _drained(self, reason: str) -> bool:
+        """Ask for nothing more; True when everything that was asked for is taken in."""
+        assert self._calls is not None
+        self._stopped = reason
+        self._calls.stop(reason)
+        take_in(self._engine, self._calls)
+        return not self._calls.under_way
 
     def _run_at_once(self, declared: FrameType) -> None:
         one = Regeneration(
@@ -153,30 +171,30 @@ class Run:
             recursive=self._recursive, progress=self._progress, asked_by=self._asked_by,
         )  # fmt: skip
 
-    def close(self) -> None:
+    def close(self, deadline: float | None = None) -> None:
         """Take in what is still under way, within reason, and ask for nothing more."""
-        self._engine.framing.runs.discard(self)
-        if self._pass is not None:
-            self._pass.close()
-        if self._calls is None:
-            return
-        self.leave()
-        keep_answers(self._engine, self._calls.take())
-        self._calls.close()
+        self._engine.asked.runs.discard(self)
+        try:
+            if self._calls is not None:
+                # First: nothing that goes wrong with the rest may cost an answer.
+                end(self._engine, self._calls, deadline)
+        finally:
+            if self._pass is not None:
+                self._pass.close()
 
     # -- on any thread
 
     def leave(self) -> None:
-        """Ask for nothing more, and wait a little, once, for what is under way."""
-        if self._calls is not None and not self._has_left:
-            self._has_left = True
+        """Ask for nothing more; what is under way is taken in by whoever closes this."""
+        if self._calls is not None:
             self._calls.stop("stopped")
-            self._calls.wait_for_all(GRACE)
 
     def wait(self) -> None:
         """Do what needs no store (count tokens), or wait for an answer."""
         if self._plan is not None and self._totals is None:
             self._totals = self._plan.document()[1]
+        elif self._stopped is not None and self._calls is not None:
+            self._calls.wait()
         elif self._pass is not None and self._pass.is_waiting:
             self._pass.wait()
 
@@ -209,9 +227,12 @@ class Run:
         if totals.calls <= values["ask_above_calls"] and totals.cost <= above:
             return
         price = "an unknown cost" if totals.unpriced else f"a cost of up to {totals.cost:.2f}"
+        team = f"; {totals.team:,} results come from the team" if totals.team else ""
+        if totals.team_problem is not None:
+            team += "; the team could not be asked, so what it has is counted too"
         raise NeedsYesError(
             f"this takes up to {totals.calls:,} calls of models with {totals.tokens:,} tokens in"
-            f" and at most {totals.tokens_out:,} out, at {price}",
+            f" and at most {totals.tokens_out:,} out, at {price}{team}",
             hint="agree with --yes, or cap it with --max-calls or --max-cost;"
             " --plan lists every call",
         )

@@ -54,10 +54,8 @@ def membership(settings: Settings) -> Membership | None:
     )
 
 
-def exchange(engine: Engine, settings: Settings) -> Exchange:
-    """The dealings of a workspace with the team that its settings name."""
-    member = membership(settings)
-    assert member is not None
+def exchange(engine: Engine, member: Membership) -> Exchange:
+    """The dealings of a workspace with its team."""
     return Exchange(engine, Client(member))
 
 
@@ -181,7 +179,7 @@ class Exchange:
                 self._keep_and_give(entries)
         finally:
             if leased:
-                self.let_go(list(leased))
+                self.let_go(leased)
         return granted
 
     def _leased(self, portion: list[MemoKey]) -> set[MemoKey] | None:
@@ -204,24 +202,27 @@ class Exchange:
         self._taken(dict(wanted), found.append)
         return found
 
+    def peek(self, wanted: Mapping[MemoKey, int]) -> tuple[list[Entry], str | None]:
+        """What the team has of some keys, only to be told of, or why it could not be asked."""
+        try:
+            return list(self.client.get(wanted).values()), None
+        except SharedError as error:
+            return [], error.message
+
     def lease_for_long(self, keys: list[MemoKey]) -> set[MemoKey] | None:
         """Those of the keys that are ours to compute; None where leases cannot be had."""
         return self._leased(keys)
 
-    def let_go(self, keys: list[MemoKey]) -> None:
+    def let_go(self, keys: Iterable[MemoKey]) -> None:
         """Give leases back; all others are held on to."""
-        self._keeper.drop(keys)
-        self.client.release(keys)
-
-    def note_due(self, keys: Sequence[tuple[MemoKey, int]]) -> None:
-        """Results that are about to be stored, and to be given."""
-        if keys and not self.client.member.read_only:
-            self._queue.add(keys)
-            self._due = True
+        gone = list(keys)
+        self._keeper.drop(gone)
+        self.client.release(gone)
 
     def give_stored(self, keys: Sequence[MemoKey]) -> None:
-        """Hand over results that are stored here."""
+        """Hand over results that are stored here and noted as due."""
         self.tally.computed += len(keys)
+        self._due = self._due or not self.client.member.read_only
         if keys and self.client.may_write:
             self._give(self.entries(keys))
 

@@ -250,9 +250,11 @@ class Keeper:
             job.refuse()
         self._started.set()
         self._cookies.close()
-        with contextlib.suppress(MerkleError):
-            # Answers that cannot be stored any more are lost, and nothing else.
+        try:
             self._maintainer.close()
+        except MerkleError as error:
+            # The journal has the answers that came, unless it is the one that fails.
+            self.fatal = self.fatal or error
         if self._watcher is not None:
             with contextlib.suppress(OSError):
                 self._watcher.stop()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable
 
 from indexer.engine.engine import Engine
 from indexer.engine.events import Outcome
 from indexer.engine.llm_settings import LlmSettings, load_llm_settings
-from indexer.engine.model_calls import GRACE, ModelCalls, keep_answers
+from indexer.engine.model_calls import GRACE, ModelCalls
 from indexer.engine.model_pass import ModelPass
 from indexer.engine.regeneration import Regeneration
 from indexer.engine.sharing import PATIENCE_SERVED
+from indexer.engine.taking_in import end, take_in, take_in_left
 from indexer.engine.types import FrameType
 from indexer.errors import MerkleError, UsageError
 from indexer.generators.llm.budget import Caps
 from indexer.regenerate.plan import sources_of
+from indexer.store.journal import JournalWriteError
 
 
 class Maintainer:
@@ -30,6 +34,7 @@ class Maintainer:
         self._passes: list[Regeneration | ModelPass] = []
         self._types: dict[str, FrameType] | None = None
         self._calls: ModelCalls | None = None
+        engine.asked.wake = self._answered
         self.due = False
         """Whether something may be stale."""
         self.problem: str | None = None
@@ -44,7 +49,9 @@ class Maintainer:
 
     @property
     def owes(self) -> bool:
-        """Whether the team has yet to get what was computed while it could not be reached."""
+        """Whether answers wait for the journal, or results for a team that could not be reached."""
+        if self._engine.asked.left or (self._calls is not None and self._calls.has_arrived):
+            return True
         exchange = self._engine.framing.exchange if self._types is not None else None
         return exchange is not None and exchange.owes
 
@@ -73,7 +80,10 @@ class Maintainer:
 
     def step(self) -> None:
         """Make and store one chunk; `due` tells whether there may be more."""
+        # Before looking, so that an answer that comes meanwhile counts.
+        self.due = False
         try:
+            take_in_left(self._engine)
             self._engine.refresh_types()
             if self._types is not self._engine.types:
                 # Declared anew, perhaps by a file that is ignored and so came with no batch.
@@ -82,15 +92,17 @@ class Maintainer:
                 self._types = self._engine.types
             if not self._passes and not self._only_indexing:
                 self._passes = self._new_passes(self._types)
-        except UsageError as error:
-            self.problem, self.due = error.message, False
+            if self._calls is not None and not any(isinstance(p, ModelPass) for p in self._passes):
+                # Asked for under settings of before.
+                take_in(self._engine, self._calls)
+        except (UsageError, JournalWriteError) as error:
+            # Answers that cannot be journalled now are here for the next look, and for the end.
+            self.problem = error.message
             return
+        except MerkleError:
+            self.due = True
+            raise
         self.problem = None
-        # Before looking, so that an answer that comes meanwhile counts.
-        self.due = False
-        if self._calls is not None and not any(isinstance(p, ModelPass) for p in self._passes):
-            # Asked for under settings of before.
-            keep_answers(self._engine, self._calls.take())
         for current in list(self._passes):
             if not self._waits_for_others(current) and self._advance(current):
                 return
@@ -120,7 +132,7 @@ class Maintainer:
             else:
                 more = current.run_some(self._engine.tree)
                 done = not more
-        except UsageError as error:
+        except (UsageError, JournalWriteError) as error:
             # A key that is not there, say; the other types go on.
             self.problem = error.message
             current.close()
@@ -189,19 +201,30 @@ class Maintainer:
         return f"{current.type.name}: no more model calls ({stopped})" if stopped else None
 
     def close(self) -> None:
-        """End the worker processes, and take in the answers that are nearly there."""
-        self._drop_passes()
-        for run in self._engine.open_runs():
-            run.close()
-        if self._calls is not None:
-            self._calls.stop("stopped")
-            if self._calls.under_way:
-                self._calls.wait_for_all(GRACE)
-                keep_answers(self._engine, self._calls.take())
-            self._calls.close()
-            self._calls = None
+        """Take in the answers that are there or nearly there, then end the worker processes."""
+        asked = self._engine.asked
+        # From now on nobody looks after what comes later.
+        asked.wake = None
+        deadline = time.monotonic() + GRACE
+        runs, left = self._engine.open_runs(), list(asked.left)
+        asked.left.clear()
+        left += [self._calls] if self._calls is not None else []
+        self._calls = None
+        # All at once, so that none goes on asking while another is waited for.
+        for run in runs:
+            run.leave()
+        for calls in left:
+            calls.stop("stopped")
+        with contextlib.ExitStack() as stack:
+            # Each in turn, whatever becomes of the others.
+            stack.callback(self._drop_passes)
+            for run in runs:
+                stack.callback(run.close, deadline)
+            for calls in left:
+                stack.callback(end, self._engine, calls, deadline)
 
     def _drop_passes(self) -> None:
-        for one in self._passes:
-            one.close()
-        self._passes = []
+        passes, self._passes = self._passes, []
+        with contextlib.ExitStack() as stack:
+            for one in passes:
+                stack.callback(one.close)

@@ -107,6 +107,11 @@ class Journal:
         """Number of the last record; 0 when there is none."""
         return self._tail.place.number
 
+    @property
+    def takes_records(self) -> bool:
+        """Whether it is open, and nothing went wrong that only opening it anew can mend."""
+        return self._refusal is None
+
     def append(self, records: Sequence[Mapping[str, Any]]) -> int:
         """Make records durable with one write and one sync; the last one's number.
 

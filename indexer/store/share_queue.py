@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from indexer.core.frames import MemoKey
-from indexer.store.database import Database, append_rows, put_meta
+from indexer.store.database import Database, put_meta
 
 
 class ShareQueue:
@@ -24,11 +24,6 @@ class ShareQueue:
     def count(self) -> int:
         """How many keys are due."""
         return int(self._database.rows("SELECT count(DISTINCT key) FROM share_due")[0][0])
-
-    def add(self, due: Sequence[tuple[MemoKey, int]]) -> None:
-        """These are to be handed over."""
-        with self._database.transaction() as connection:
-            append_rows(connection, "share_due", due)
 
     def forget(self, given: Iterable[MemoKey]) -> None:
         """These have been handed over."""

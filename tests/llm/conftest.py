@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.frames.space import Space, python
 from tests.llm.server import ModelServer
+from tests.service.conftest import Service
 
 KEY_NAME = "MERKLE_TEST_KEY"
 KEY = "sk-test-9f3aB71cQe55Zt0pLm2x"
@@ -84,6 +86,26 @@ def asking(server: ModelServer) -> Iterator[Asking]:
     yield make
     for space in made:
         space.close()
+
+
+Serving = Callable[..., Service]
+
+
+@pytest.fixture
+def serving(runtime_dir: Path) -> Iterator[Serving]:
+    """Start services for workspaces that are closed here; they end with the test."""
+    started: list[tuple[Space, Service]] = []
+
+    def start(space: Space, **options: Any) -> Service:
+        space.engine.close()
+        service = Service(space.root, runtime_dir, options)
+        started.append((space, service))
+        return service.ready()
+
+    yield start
+    for space, service in started:
+        service.kill()
+        space.open()
 
 
 def copy_of(space: Space) -> Space:

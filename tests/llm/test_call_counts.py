@@ -11,6 +11,7 @@ from indexer.engine.repair import repair
 from tests.frames.space import Space, python
 from tests.llm.conftest import OUTLINED, Asking, declaration, lose_database
 from tests.llm.server import ModelServer, says
+from tests.service.conftest import wait_until
 
 EVERYTHING = 8
 
@@ -277,7 +278,8 @@ def test_answers_that_come_while_the_plan_is_still_worked_through(
     def step_and_wait(self: ModelPass) -> bool:
         done = real(self)
         self._ask()
-        self._calls.wait_for_all(30)
+        calls = self._calls
+        wait_until(lambda: len(calls._came) == calls.under_way, "every answer has come")
         return done
 
     monkeypatch.setattr(ModelPass, "step", step_and_wait)

@@ -5,36 +5,16 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from indexer import Workspace
-from tests.frames.space import Space, python
-from tests.llm.conftest import FILES, Asking, declaration
+from tests.frames.space import python
+from tests.llm.conftest import FILES, Asking, Serving, declaration
 from tests.llm.server import Handler, ModelServer, answer, fails, held
 from tests.service.conftest import Service, wait_until
-
-Serving = Callable[..., Service]
-
-
-@pytest.fixture
-def serving(runtime_dir: Path) -> Iterator[Serving]:
-    """Start services for workspaces that are closed here; they end with the test."""
-    started: list[tuple[Space, Service]] = []
-
-    def start(space: Space) -> Service:
-        space.engine.close()
-        service = Service(space.root, runtime_dir, {})
-        started.append((space, service))
-        return service.ready()
-
-    yield start
-    for space, service in started:
-        service.kill()
-        space.open()
 
 
 def fresh(service: Service, kind: str = "summary") -> int:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from indexer.core.frames import MemoKey
 from indexer.engine.repair import repair
 from tests.llm.conftest import FILES, KEY, KEY_NAME, declaration, lose_database
+from tests.llm.paid import Full, has_answers
 from tests.llm.server import ModelServer, fails, held, questions
+from tests.service.conftest import Service, wait_until
 from tests.shared.postgres import Postgres
 from tests.shared.team import Member
 
@@ -191,3 +196,103 @@ def test_a_tampered_answer_is_asked_for_again(
     made = second.full_pass()
     assert (made["calls"], made["shared"]["refused"]) == (1, 1)
     assert second.bodies("summary") == first.bodies("summary")
+
+
+def asked_in_background(service: Service) -> threading.Thread:
+    client = service.client
+
+    def work() -> None:
+        # It ends with the service, in one way or another.
+        with contextlib.suppress(Exception):
+            client.post("/v1/regenerate", {"node": "src"})
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_answers_that_only_the_journal_could_take_reach_the_team(
+    url: str,
+    model: ModelServer,
+    members: list[Member],
+    monkeypatch: pytest.MonkeyPatch,
+    runtime_dir: Path,
+) -> None:
+    monkeypatch.setenv("MERKLE_SHARED_URL", url)
+    gates = [threading.Event() for _ in range(3)]
+    model.then(*(held(gate) for gate in gates))
+    first = Member(CONTENT, declaration(model.url) + 'scope = ["src"]\n')
+    second = Member(CONTENT, declaration(model.url) + 'scope = ["src"]\n')
+    members += [first, second]
+    service = Service(first.root, runtime_dir, {})
+    try:
+        service.ready()
+        full = Full(service)
+        running = asked_in_background(service)
+        model.wait_for(3)
+        full.database()
+        for number, gate in enumerate(gates):
+            gate.set()
+            has_answers(first.root, number + 1)
+        running.join(60)
+        service.stop()
+    finally:
+        service.kill()
+    # The database learns from the journal what it missed, that the team is to get it included.
+    assert first.open().redone == 3
+    assert first.open().shared_status()["pending"] == 3
+    assert first.full_pass()["calls"] == model.calls - 3 == 3
+    assert first.open().shared_status()["pending"] == 0
+    assert second.full_pass()["calls"] == 0
+    assert model.calls == 6
+
+
+def test_a_stop_with_answers_under_way_is_a_gift_to_the_team(
+    url: str,
+    model: ModelServer,
+    members: list[Member],
+    monkeypatch: pytest.MonkeyPatch,
+    runtime_dir: Path,
+) -> None:
+    monkeypatch.setenv("MERKLE_SHARED_URL", url)
+    gate = threading.Event()
+    model.then(*[held(gate)] * 3)
+    first = member_of(members, model)
+    second = member_of(members, model)
+    service = Service(first.root, runtime_dir, {})
+    try:
+        service.ready()
+        running = asked_in_background(service)
+        model.wait_for(3)
+        service.signal(signal.SIGTERM)
+        gate.set()
+        assert service.wait() == 0
+        running.join(60)
+    finally:
+        service.kill()
+    assert second.full_pass()["calls"] == EVERYTHING - 3
+    assert model.calls == EVERYTHING
+
+
+def test_a_lease_lasts_as_long_as_its_question_whatever_else_is_computed(
+    url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERKLE_SHARED_URL", url)
+    monkeypatch.setenv("MERKLE_SHARED_LEASE", "1s")
+    engine = member_of(members, model).open()
+    exchange = engine.framing.exchange
+    assert exchange is not None
+    asked, computed = MemoKey(b"a" * 32), MemoKey(b"b" * 32)
+    assert exchange.lease_for_long([asked]) == {asked}
+    exchange.settle({computed: 0}, lambda entry: None, lambda keys: [])
+
+    def expires() -> Any:
+        with psycopg.connect(url) as connection:
+            rows = connection.execute(
+                "SELECT expires_at FROM merkle_leases WHERE key = %s", [asked]
+            ).fetchall()
+        return rows[0][0]
+
+    before = expires()
+    wait_until(lambda: expires() > before, "the lease is renewed")
+    exchange.let_go([asked])
