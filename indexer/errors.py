@@ -28,6 +28,9 @@ class MerkleError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            # A traceback shows it too: whoever calls from Python is told what to do as well.
+            self.add_note(f"hint: {hint}")
 
 
 class UsageError(MerkleError):

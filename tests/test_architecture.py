@@ -59,6 +59,7 @@ HOMES = {
 LATE = {
     "cli.failures": {"traceback"},  # only for a mistake of ours
     "cli.group": {"difflib"},  # only for a command that does not exist
+    "engine.resolve": {"difflib"},  # only for a node that does not exist
     "cli.index_checks": {"indexer.store.database", "indexer.store.trees"},  # only `doctor`
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly

@@ -67,11 +67,12 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-def first(entries: Sequence[str], shown: int = SHOWN) -> Iterator[str]:
-    """The first entries, then how many more there are."""
+def first(entries: Sequence[str], shown: int = SHOWN, *, of: int | None = None) -> Iterator[str]:
+    """The first entries, then how many more there are; `of` is how many, if not all are given."""
     yield from entries[:shown]
-    if len(entries) > shown:
-        yield click.style(f"and {len(entries) - shown:,} more", dim=True)
+    more = (len(entries) if of is None else of) - len(entries[:shown])
+    if more > 0:
+        yield click.style(f"and {more:,} more", dim=True)
 
 
 def path(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from indexer.cli.context_text import FORMATS, show_context
+from indexer.cli.here import from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
@@ -126,9 +127,11 @@ def command(
     """
     with open_workspace(options) as workspace, search_progress(options) as progress:
         document = workspace.compose(
-            nodes, query=query, budget=budget, max_frames=max_frames, sources=sources, order=order,
+            [from_here(options, node) for node in nodes],
+            query=query, budget=budget, max_frames=max_frames, sources=sources, order=order,
             require_fresh=require_fresh, record=record, types=types, agents=agents, paths=paths,
-            related=related, since=since, until=until, progress=progress,
+            related=[from_here(options, node) for node in related],
+            since=since, until=until, progress=progress,
         )  # fmt: skip
     show_context(document, as_json=options.json, form=form, quiet=options.quiet)
     return ExitCode.FINE

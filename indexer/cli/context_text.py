@@ -71,6 +71,19 @@ def _summary(document: JsonObject) -> Iterator[str]:
     if rows:
         yield ""
         yield table(rows, right=frozenset({0, 3}))
+    elif document["freshness_as_of"] == "now":
+        yield ""
+        yield click.style(_why_nothing(document), fg="yellow")
+
+
+def _why_nothing(document: JsonObject) -> str:
+    if not document["candidates"]:
+        return "nothing to choose from: `merkle regenerate` makes outlines and summaries"
+    if "budget" in document["omitted"]["counts"]:
+        return "no frame fits the budget: give a larger --budget"
+    if document["request"].get("query"):
+        return "no frame has a word of the question: try others, or name a file or folder"
+    return "every frame was left out: ask for less strictly chosen ones"
 
 
 def differences(frames: Sequence[JsonObject]) -> Iterator[str]:

@@ -61,10 +61,16 @@ def _report(error: Exception, as_json: bool) -> int:
             return ExitCode.USAGE
         case OSError():
             name = f"{error.filename}: " if error.filename else ""
-            print_error("system", f"{name}{error.strerror or error}", "", as_json)
+            print_error("system", f"{name}{error.strerror or error}", _system_hint(error), as_json)
             return ExitCode.UNCHECKED
         case _:
             return _report_surprise(error, as_json)
+
+
+def _system_hint(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "let this user read and write it, or run merkle as the user it belongs to"
+    return "see to it that the disk is there and has room, then try again; `merkle doctor` looks"
 
 
 def _report_surprise(error: Exception, as_json: bool) -> int:
@@ -96,8 +102,9 @@ def print_error(code: str, message: str, hint: str, as_json: bool) -> None:
 
 
 def _lowered(message: str) -> str:
-    """A click message in our form: no capital, no full stop."""
-    message = message.strip().removesuffix(".")
+    """A click message in our form: one line, no capital, no full stop."""
+    # It lists choices on lines of their own; a line break in a name is not followed by a tab.
+    message = message.strip().replace("\n\t", " ").removesuffix(".")
     return message[:1].lower() + message[1:]
 
 

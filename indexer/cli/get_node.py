@@ -52,7 +52,9 @@ def command(
     """Show a file or folder with the frames about it, each with how fresh it is and why.
 
     NODE is a path in the workspace or 6 or more digits of a node's id; `path:` and `id:` before
-    it settle doubt. NODE - reads names from standard input, one a line.
+    it settle doubt. A path counts from the workspace's root, or from the current folder if only
+    there is something of that name; with ./ or ../ before it, always from the current folder.
+    NODE - reads names from standard input, one a line.
 
     \b
     Examples:

@@ -56,6 +56,25 @@ COMMANDS: Final = {
 """Every command with its first help sentence, so that `merkle --help` imports none of them."""
 
 
+_ELSEWHERE: Final = {
+    "tree": "status --tree",
+    "ls": "status --tree",
+    "show": "get-node",
+    "cat": "get-node",
+    "search": "compose --query",
+    "find": "compose --query",
+    "history": "log",
+    "index": "scan",
+    "update": "scan",
+    "serve": "watch",
+    "web": "watch --web",
+    "check": "validate",
+    "why": "explain",
+    "note": "put-frame",
+}
+"""What other tools call it."""
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is needed."""
 
@@ -112,7 +131,8 @@ def _guess(name: str) -> str:
     # Imported late: only a mistyped line needs it.
     import difflib
 
-    near = difflib.get_close_matches(name, COMMANDS, n=2)
+    elsewhere = _ELSEWHERE.get(name)
+    near = [elsewhere] if elsewhere else difflib.get_close_matches(name, COMMANDS, n=2)
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 

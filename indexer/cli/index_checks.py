@@ -10,16 +10,21 @@ from typing import Final
 from indexer.cli.columns import counted
 from indexer.cli.machine_checks import Check
 from indexer.cli.team_checks import check_team
+from indexer.core import paths
 from indexer.core.hashing import workspace_hash
-from indexer.engine.config import FILE, load_settings
+from indexer.engine.config import FILE, Settings, load_settings
+from indexer.engine.late import LateModule
 from indexer.engine.llm_settings import declared_models, load_llm_settings
-from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
+from indexer.errors import CorruptError, LockedError, MerkleError
 from indexer.generators.llm.client import check_extra
 from indexer.service.address import runtime_folder
 from indexer.service.client import Client, connect
 from indexer.store import journal
 from indexer.store.layout import FOLDER, Format, Layout, is_initialised, read_format
 from indexer.store.lock import OwnerLock, holder, locked_by
+from indexer.synthesis.base import Tokens
+
+types = LateModule("indexer.engine.types")
 
 _REPAIR: Final = "`merkle repair` rebuilds it from the files and the journal"
 
@@ -63,9 +68,28 @@ def examine(root: Path) -> Examined:
 def _settings(root: Path) -> Check:
     try:
         settings = load_settings(root)
-    except UsageError as error:
+        load_llm_settings(root)
+        away = _scopes_away(root, settings)
+    except MerkleError as error:
         return Check("settings", "fail", error.message, error.hint)
+    if away:
+        return Check("settings", "warn", *away)
     return Check("settings", "ok", FILE if settings.file else f"defaults, no {FILE}")
+
+
+def _scopes_away(root: Path, settings: Settings) -> tuple[str, str] | None:
+    """Make what the file declares, so that it is refused here too; a scope with nothing in it."""
+    try:
+        declared = types.load_types(root, settings.size_limit, Tokens("none", len))
+    except ImportError:
+        # A package that is missing has a line of its own in the list.
+        return None
+    for name, one in declared.items():
+        for scope in one.rules.scopes:
+            if not os.path.lexists(root / paths.text_to_os(scope)):
+                message = f"{FILE}: types.{name}.scope has {scope!r}, where there is nothing"
+                return message, "correct the path, which counts from the workspace's root"
+    return None
 
 
 def _models(root: Path) -> list[Check]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indexer.cli.columns import counted, short
-from indexer.cli.opening import open_workspace
+from indexer.cli.opening import open_workspace, refuse_by_accident
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
 from indexer.engine.documents import JsonObject
@@ -22,6 +22,7 @@ def command(options: Globals) -> int:
     Example:
       merkle lock && git add merkle.lock
     """
+    refuse_by_accident(options)
     with open_workspace(options) as workspace:
         document = workspace.lock()
     show(options, document, _text)

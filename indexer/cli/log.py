@@ -26,7 +26,9 @@ from indexer.errors import ExitCode
 def command(options: Globals, limit: int) -> int:
     """List the recorded roots, newest first.
 
-    Every batch of changes records one root. The first column is what `merkle diff` takes.
+    Every batch of changes records one root. The first column is what `merkle diff` takes. In the
+    changes + is added, ~ modified, - removed and → renamed; what was renamed is also counted as
+    removed and added, with everything below it.
 
     \b
     Example:

@@ -11,6 +11,7 @@ import click
 
 from indexer.cli.columns import path
 from indexer.cli.failures import print_error
+from indexer.cli.here import from_here
 from indexer.cli.options import Globals
 from indexer.cli.output import print_json, print_text
 from indexer.core import paths
@@ -52,6 +53,7 @@ def on_nodes(
     """Call for a node, or for each that standard input names; print what comes back."""
     if node == STDIN:
         return _on_each(options, call, text, verdict)
+    node = from_here(options, node)
     document = call(node)
     if options.json:
         print_json(document)
@@ -68,7 +70,8 @@ def _on_each(
     worst = ExitCode.FINE
     for name in _names():
         try:
-            document = call(as_text(name))
+            # What git or find prints is meant as it stands, not as somebody in a folder means it.
+            document = call(from_here(options, as_text(name), guess=False))
         except MerkleError as error:
             if error.exit_code != ExitCode.USAGE:
                 raise

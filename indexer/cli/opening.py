@@ -9,7 +9,7 @@ from indexer.cli.options import Globals
 from indexer.engine.config import load_settings
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import connect
-from indexer.service.workspace import Workspace, find_workspace
+from indexer.service.workspace import MARKERS, Workspace, find_workspace
 from indexer.store.layout import Layout
 from indexer.store.lock import holder
 
@@ -33,6 +33,20 @@ def root_of(options: Globals) -> Path:
     if not root.is_dir():
         raise UsageError(f"{root} is not a folder", hint="name an existing folder")
     return root
+
+
+def refuse_by_accident(options: Globals) -> None:
+    """Raise before all of a machine, or of somebody's home, is indexed that nobody asked for."""
+    if options.directory is not None:
+        return
+    root = find_workspace()
+    if any((root / marker).exists() for marker in MARKERS):
+        return
+    if root in (Path("/"), Path(os.path.expanduser("~"))):
+        raise UsageError(
+            f"{root} is no project, and nothing marks it as a workspace; it was not indexed",
+            hint="go to a project's folder or name one with -C; `merkle init` here if you mean it",
+        )
 
 
 def refuse_beside_service(root: Path) -> None:

@@ -8,6 +8,7 @@ import click
 
 from indexer.cli.columns import path, short
 from indexer.cli.frame_text import freshness
+from indexer.cli.here import from_here
 from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
@@ -94,7 +95,8 @@ def command(
     content = _text_of(file)
     with open_workspace(options) as workspace:
         document = workspace.put_frame(
-            node, content, frame_type=frame_type, agent=agent, seen=seen, on=on, meta=meta,
+            from_here(options, node), content,
+            frame_type=frame_type, agent=agent, seen=seen, on=on, meta=meta,
             allow_secrets=allow_secrets,
         )  # fmt: skip
     show(options, document, _text)

@@ -241,7 +241,9 @@ def _settings() -> str:
         "Sizes may be written as `8MiB`, times as `500ms`, `30s`, `10m` or `2h`; a bare number is\n"
         "in the unit given here. A key that nothing reads is an error.\n\n"
         + _table(("key in merkle.toml", "variable", "unit", "default", "meaning"), iter(rows))
-        + f"\n\nThe sections {sections} belong to other parts of merkle and are not read here.\n"
+        + f"\n\nBesides these there are the sections {sections}: which frames are kept, and by whom"
+        " they are written\n([README](../README.md#what-is-indexed), [models](models.md)). `merkle"
+        " config` shows the settings of `[llm]` too.\n"
     )
 
 

@@ -69,7 +69,7 @@ def html_report(document: JsonObject) -> str:
             _bar(document["coverage"]),
             _key(document["coverage"]),
             "<h2>Map</h2>",
-            '<p class="dim">Areas follow the square root of size; colours are freshness.</p>',
+            '<p class="dim">Areas add up square roots of file sizes; colours are freshness.</p>',
             _map(document["map"]),
             *_types(document),
             *_agents(document),

@@ -36,7 +36,7 @@ def markdown_report(document: JsonObject) -> str:
         "## Coverage",
         _coverage(document["coverage"]),
         "## Map",
-        "Bars follow the square root of size, letters are freshness: "
+        "Bars add up square roots of file sizes, shades are freshness: "
         + ", ".join(f"{_LETTERS[state]} {MEANINGS[state]}" for state in STATES)
         + ".",
         _map(document["map"]),

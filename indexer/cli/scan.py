@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from indexer.cli.columns import counted, fields, remarks, size
-from indexer.cli.opening import open_workspace
+from indexer.cli.opening import open_workspace, refuse_by_accident
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.cli.progress import scan_progress
@@ -29,6 +29,7 @@ def command(options: Globals, force: bool, accept_empty: bool) -> int:
     Example:
       merkle scan
     """
+    refuse_by_accident(options)
     with open_workspace(options) as workspace, scan_progress(options) as progress:
         document = workspace.scan(force=force, accept_empty=accept_empty, progress=progress)
     show_scan(options, document)

@@ -9,6 +9,7 @@ import click
 
 from indexer.cli.columns import counted, path, table
 from indexer.cli.frame_text import state
+from indexer.cli.here import from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
@@ -106,7 +107,9 @@ def pull(options: Globals, name: str, nodes: tuple[str, ...], **values: Any) -> 
       merkle session pull review --query "how are tides computed" --ttl 3
     """
     with open_workspace(options) as workspace:
-        document = workspace.session_pull(name, [as_text(node) for node in nodes], **values)
+        document = workspace.session_pull(
+            name, [from_here(options, as_text(node)) for node in nodes], **values
+        )
     show(options, document, _pulled)
     if not options.json:
         warned(document["warnings"])

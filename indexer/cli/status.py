@@ -10,9 +10,10 @@ import click
 
 from indexer.cli.columns import counted, fields, first, path, remarks, size
 from indexer.cli.frame_text import counts, freshness
+from indexer.cli.here import from_here
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
-from indexer.cli.output import print_json, show
+from indexer.cli.output import print_json, print_text, show
 from indexer.cli.tree import tree_nodes, tree_text
 from indexer.core import paths
 from indexer.core.paths import on_screen
@@ -48,7 +49,7 @@ _MEANINGS: Final = {
     metavar="PATH",
     help="Name the rule, its file and line, that leaves PATH out of the tree.",
 )
-@click.option("--tree", is_flag=True, help="Also print the tree, with the first digits of ids.")
+@click.option("--tree", is_flag=True, help="Also print the tree, with the first digits of NodeIDs.")
 @click.option(
     "--depth",
     metavar="N",
@@ -60,7 +61,8 @@ def command(
 ) -> int:
     """Compare the disk with the index, changing neither.
 
-    Exit status 0: current; 1: stale; 3: cannot tell (degraded, unavailable); 5: never scanned.
+    Exit status 0: current; 1: stale; 3: cannot tell (degraded, unavailable, something could not
+    be read); 5: never scanned.
 
     \b
     Examples:
@@ -71,18 +73,28 @@ def command(
         raise click.UsageError("--depth needs --tree.", click.get_current_context())
     with open_workspace(options) as workspace:
         if why_ignored is not None:
-            show(options, workspace.why_ignored(paths.parse(why_ignored)), _why_text)
+            named = paths.parse(from_here(options, why_ignored))
+            show(options, workspace.why_ignored(named), _why_text)
             return ExitCode.FINE
         if workspace.is_initialised:
             document = workspace.status(wait=not no_wait)
         else:
             document = never_scanned(workspace.root)
         nodes = _nodes(workspace, document, depth) if tree else None
+    code = _exit_code(document)
     if options.json:
         print_json(document if nodes is None else {**document, "tree": nodes})
-    else:
-        show(options, document, lambda found: _text(found, nodes))
-    return EXIT_CODES.get(document["state"], ExitCode.UNCHECKED)
+    elif not options.quiet:
+        print_text(_text(document, nodes))
+    elif code != ExitCode.FINE:
+        print_text("\n".join([fields([_state(document)]), *_changes(document), *_unread(document)]))
+    return code
+
+
+def _exit_code(document: StatusDocument) -> ExitCode:
+    code = EXIT_CODES.get(document["state"], ExitCode.UNCHECKED)
+    # What could not be looked at is never fine.
+    return ExitCode.UNCHECKED if code == ExitCode.FINE and document["unreadable"] else code
 
 
 def _nodes(workspace: Workspace, document: StatusDocument, depth: int | None) -> list[JsonObject]:
@@ -117,9 +129,7 @@ def never_scanned(root: Path) -> StatusDocument:
 
 def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     parts = [tree_text(nodes), ""] if nodes else []
-    state = document["state"]
-    shown = click.style(state, fg=_COLOURS.get(state, "red"), bold=True)
-    summary = [("workspace", path(document["workspace"])), ("state", _explained(shown, state))]
+    summary = [("workspace", path(document["workspace"])), _state(document)]
     if document["scanned"]:
         summary += _tree_summary(document)
     summary.append(("service", _service(document["service"])))
@@ -128,7 +138,7 @@ def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     parts.append(fields(summary))
     parts += _changes(document)
     parts += _not_fresh(document)
-    parts += remarks("unreadable", _pairs(document["unreadable"]), "red")
+    parts += _unread(document)
     parts += remarks("skipped", _pairs(document["skipped"]), "yellow")
     if document["largest"]:
         parts.append(click.style("largest files", dim=True))
@@ -136,8 +146,17 @@ def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     return "\n".join(parts)
 
 
-def _explained(shown: str, state: str) -> str:
-    return f"{shown}  {click.style(_MEANINGS.get(state, ''), dim=True)}"
+def _state(document: StatusDocument) -> tuple[str, str]:
+    state = document["state"]
+    meaning = _MEANINGS.get(state, "")
+    if state == "current" and document["unreadable"]:
+        meaning = "but for what could not be read"
+    shown = click.style(state, fg=_COLOURS.get(state, "red"), bold=True)
+    return "state", f"{shown}  {click.style(meaning, dim=True)}"
+
+
+def _unread(document: StatusDocument) -> Iterator[str]:
+    return remarks("unreadable", _pairs(document["unreadable"]), "red")
 
 
 def _tree_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
@@ -151,6 +170,7 @@ def _tree_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
 
 def _frames_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
     if not document["frames"].get("total"):
+        yield "frames", click.style("none yet: `merkle regenerate` makes them", dim=True)
         return
     yield "frames", counts(document["frames"])
     for name, numbers in document["types"].items():
@@ -185,13 +205,14 @@ def _changes(document: StatusDocument) -> Iterator[str]:
 def _not_fresh(document: StatusDocument) -> Iterator[str]:
     frames = document["frames"]
     if document["not_fresh"]:
-        yield click.style(f"frames not fresh ({frames['total'] - frames['fresh']:,})", fg="yellow")
+        total = frames["total"] - frames["fresh"]
+        yield click.style(f"frames not fresh ({total:,})", fg="yellow")
         lines = [
             f"{path(frame['path'])}  {on_screen(frame['type'])} by {on_screen(frame['agent'])},"
             f" {freshness(frame)}"
             for frame in document["not_fresh"]
         ]
-        yield from (f"  {line}" for line in first(lines, _LISTED))
+        yield from (f"  {line}" for line in first(lines, _LISTED, of=total))
 
 
 def _pairs(remarked: object) -> list[tuple[str, str]]:

@@ -31,13 +31,13 @@ def tree_nodes(workspace: Workspace, depth: int | None) -> list[JsonObject]:
 
 
 def tree_text(nodes: list[JsonObject]) -> str:
-    """The nodes as lines: content id, drawn branch and name, size."""
+    """The nodes as lines: NodeID, drawn branch and name, size."""
     # Nodes come in the order of the drawing, so the last one seen of a folder is its last child.
     last = {paths.split(node["path"])[0]: node["path"] for node in nodes if node["path"]}
     lines = [(node, _branch(node["path"], last) + _name(node)) for node in nodes]
     widest = min(_WIDEST, max((width(drawn) for _, drawn in lines), default=0))
     return "\n".join(
-        f"{click.style(node['content_id'][:_DIGITS], fg='cyan')}  {pad(drawn, widest)}  "
+        f"{click.style(node['node_id'][:_DIGITS], fg='cyan')}  {pad(drawn, widest)}  "
         + click.style(f"{size(node['size']):>10}", dim=True)
         for node, drawn in lines
     )

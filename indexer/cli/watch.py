@@ -11,7 +11,7 @@ import click
 
 from indexer.cli.durations import some_duration
 from indexer.cli.models import watcher_limits
-from indexer.cli.opening import open_workspace, root_of
+from indexer.cli.opening import open_workspace, refuse_by_accident, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.cli.progress import StatusLine, frame_progress, is_terminal, scan_progress
@@ -75,6 +75,7 @@ def command(
         if once or web is not None:
             raise click.UsageError("--print-unit goes with neither --once nor --web.")
         return _print_unit(options, usual_manager() if manager == AUTO else manager, idle_exit)
+    refuse_by_accident(options)
     return _once(options) if once else _serve(options, idle_exit, web)
 
 

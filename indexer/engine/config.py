@@ -15,7 +15,7 @@ from indexer.errors import UsageError
 from indexer.shared.address import NAMESPACE, kind_of
 
 FILE: Final = "merkle.toml"
-RESERVED: Final = frozenset({"agents", "frames", "llm", "types"})
+RESERVED: Final = frozenset({"llm", "types"})
 """Sections of the file that other parts of the product read and check themselves."""
 
 _NUMBER: Final = r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-zA-Z]*)"
@@ -23,6 +23,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES: Final = {
     "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
 }  # fmt: skip
+_MEASURES: Final = frozenset({"bytes", "ms", "s"})
 _LONGEST: Final = 10 * 365 * 86400.0
 
 Value = int | float | str | None
@@ -236,10 +237,15 @@ def _checked(setting: Setting, value: object, origin: Origin) -> Value:
         place = f"{FILE}: " if origin.kind == "file" else ""
         raise ConfigError(
             f"{place}{named}: {error}",
-            hint=f"{setting.about}; in {setting.unit}, by default {setting.default or 'none'}",
+            hint=_hint(setting),
         ) from None
     # 50.0 ms and 50 ms are one setting; show it as people write it.
     return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+
+
+def _hint(setting: Setting) -> str:
+    measured = f"in {setting.unit}, " if setting.unit in _MEASURES else ""
+    return f"{setting.about}; {measured}by default {setting.default or 'none'}"
 
 
 def _read(path: Path) -> dict[str, object] | None:
@@ -255,19 +261,27 @@ def read_document(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     if not stat.S_ISREG(mode):
         # Opening a pipe of that name would wait for ever.
-        raise ConfigError(f"{path} is not a regular file")
+        raise ConfigError(f"{path} is not a regular file", hint="put a text file in its place")
     # Imported late: most workspaces have no such file.
     import tomllib
 
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{FILE} is not valid TOML: {error}") from error
+        raise ConfigError(
+            f"{FILE} is not valid TOML: {error}", hint=f"mend it there: {on_screen(str(path))}"
+        ) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"cannot read {path}: {error.strerror or error}", hint="let this user read it"
+    )
 
 
 def _known(document: Mapping[str, Any]) -> dict[str, object]:
@@ -282,7 +296,10 @@ def _known(document: Mapping[str, Any]) -> dict[str, object]:
                 hint=f"the sections are {', '.join(sorted(_SECTIONS | RESERVED))}",
             )
         if not isinstance(entries, dict):
-            raise ConfigError(f"{FILE}: {section} is a section: write [{section}]")
+            raise ConfigError(
+                f"{FILE}: {section} is a section: write [{section}]",
+                hint="and its settings on the lines below it",
+            )
         for name, value in entries.items():
             key = f"{section}.{name}"
             if key not in _BY_KEY:

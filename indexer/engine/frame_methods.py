@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
+from indexer.engine.steps import Steps, run_to_end
 
 if TYPE_CHECKING:
     from indexer.engine import (
@@ -30,30 +31,6 @@ else:
     reading = LateModule("indexer.engine.reading")
     runs = LateModule("indexer.engine.runs")
     transfer = LateModule("indexer.engine.transfer")
-
-
-class Steps(Protocol):
-    """Work in short steps on the writing thread, with waits in between on any other."""
-
-    def step(self) -> bool:
-        """Go on; True when it is done."""
-        ...
-
-    def wait(self) -> None:
-        """Wait until another step has something to do."""
-        ...
-
-    def leave(self) -> None:
-        """Ask for nothing more, and wait a little for what is under way, on any thread."""
-        ...
-
-    def close(self) -> None:
-        """End it, on the writing thread."""
-        ...
-
-    def document(self) -> JsonObject:
-        """What it did."""
-        ...
 
 
 class FrameMethods:
@@ -135,7 +112,7 @@ class FrameMethods:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Make again what is stale at a node, or only tell what that would be."""
-        return runs.run_to_end(
+        return run_to_end(
             self.begin_regenerate(
                 node, frame_type=frame_type, recursive=recursive, plan=plan, agent=agent,
                 max_calls=max_calls, max_cost=max_cost, yes=yes, models=models, progress=progress,
@@ -175,7 +152,7 @@ class FrameMethods:
         progress: Callable[[int], None] | None = None,
     ) -> JsonObject:
         """Frames of a type for a folder, children first."""
-        return runs.run_to_end(
+        return run_to_end(
             self.begin_synthesize(
                 node, frame_type=frame_type, policy=policy, agent=agent, max_calls=max_calls,
                 max_cost=max_cost, yes=yes, progress=progress,
@@ -226,7 +203,7 @@ class FrameMethods:
 
     def compact(self, keep_seconds: float) -> JsonObject:
         """Forget the bodies of old deterministic frames."""
-        return runs.run_to_end(self.begin_compact(keep_seconds))
+        return run_to_end(self.begin_compact(keep_seconds))
 
     def begin_compact(self, keep_seconds: float) -> Steps:
         """The same as steps."""

@@ -62,7 +62,7 @@ def find_root(trees: TreeStore, text: str) -> Root:
         found = trees.root_at(head.seq - int(match.group(1)))
         if found is None:
             raise UnknownRootError(
-                f"{text} goes back further than the {head.seq} recorded roots",
+                f"{text} goes back too far: the oldest recorded root is @-{head.seq - 1}",
                 hint="`merkle log` lists them",
             )
         return found

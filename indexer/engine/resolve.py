@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
 from indexer.core.ids import NodeId, is_id_prefix
@@ -13,6 +13,11 @@ from indexer.errors import UsageError
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+
+
+_ALIKE: Final = 0.75
+_GUESSED_AMONG: Final = 1000
+"""Names that are compared at most: many names may come from a pipe, each of them wrong."""
 
 
 class UnknownNodeError(UsageError):
@@ -49,11 +54,27 @@ def _by_path(engine: Engine, path: str) -> NodeDocument:
     entry = engine.tree.get(path)
     if entry is None:
         raise UnknownNodeError(
-            f"{on_screen(path)} is not in the index",
+            f"{on_screen(path)} is not in the index{_guess(engine, path)}",
             hint=f"`merkle scan` brings it up to date; `merkle status --why-ignored "
             f"{on_screen(path)}` tells whether a rule leaves it out",
         )
     return _document(engine, path, engine.tree.node_id(path, entry), superseded=False)
+
+
+def _guess(engine: Engine, path: str) -> str:
+    """A neighbour of nearly the same name, if there is one."""
+    # Imported late: only a mistyped name needs it.
+    import difflib
+
+    parent, name = paths.split(path)
+    folder = engine.tree.folder(parent)
+    if folder is None or len(folder.entries) > _GUESSED_AMONG:
+        return ""
+    # Whoever leaves out an ending means the one file that begins like that.
+    near = [each for each in folder.entries if each.startswith(name + ".")]
+    if len(near) != 1:
+        near = difflib.get_close_matches(name, folder.entries, n=1, cutoff=_ALIKE)
+    return f"; did you mean {on_screen(paths.join(parent, near[0]))}?" if near else ""
 
 
 def _by_id(engine: Engine, prefix: str) -> NodeDocument:

@@ -22,7 +22,6 @@ from indexer.generators.llm.budget import NOTHING
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
-    from indexer.engine.frame_methods import Steps
 
 CONFIRM: str = "needs_yes"
 """The code of the error that an answer of yes overcomes."""
@@ -246,16 +245,6 @@ class Run:
             hint="agree with --yes, or cap it with --max-calls or --max-cost;"
             " --plan lists every call",
         )
-
-
-def run_to_end(run: Steps) -> JsonObject:
-    """Run in one go, by whoever owns the engine alone."""
-    try:
-        while not run.step():
-            run.wait()
-    finally:
-        run.close()
-    return run.document()
 
 
 def may_exceed(plan: Plan, settings: LlmSettings) -> bool:

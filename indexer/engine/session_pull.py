@@ -53,7 +53,9 @@ def pull(
     def append(session: Session) -> JsonObject:
         warnings: list[str] = []
         records = []
-        for item, message in zip(composed["items"], composed["messages"], strict=True):
+        # Items are in order of relevance, messages in that of their frames; an item knows its own.
+        for item in sorted(composed["items"], key=lambda item: int(item["message"])):
+            message = composed["messages"][item["message"]]
             content = make_content("dialogue", text=message["content"], role=message["role"])
             plan = session.plan_append(content, _where(composed, item, stay, place))
             session.apply(plan)

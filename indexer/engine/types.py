@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -172,7 +173,11 @@ def folder_maker(
         )
     custom = name not in policy_names()
     made: Policy
-    made = custom_policy(name, options) if custom else make_policy(name, options, tokens=tokens)
+    made = (
+        custom_policy(name, options, built_in=(*policy_names(), MODEL))
+        if custom
+        else make_policy(name, options, tokens=tokens)
+    )
     policy = policies.verified(made) if (custom if verify is None else verify) else made
     return FolderMaker(policy, fingerprint(policy.fingerprint_parts()))
 
@@ -258,10 +263,12 @@ def _frame_type(
         )
     file = folder = None
     if of_file:
-        file = _written(write, *of_file) or file_maker(*of_file, verify=verify)
+        with _placed(f"types.{name}.file"):
+            file = _written(write, *of_file) or file_maker(*of_file, verify=verify)
     if of_folder:
-        folder = _written_folder(write, *of_folder)
-        folder = folder or folder_maker(*of_folder, tokens, verify=verify)
+        with _placed(f"types.{name}.folder"):
+            folder = _written_folder(write, *of_folder)
+            folder = folder or folder_maker(*of_folder, tokens, verify=verify)
     if file is None and folder is None:
         raise TypeConfigError(f"merkle.toml: types.{name} names neither `file` nor `folder`")
     source = known[table["input"]] if table.get("input") is not None else None
@@ -286,6 +293,17 @@ def _frame_type(
         gathers="" if file else name,
     )
     return FrameType(name, file, folder, source.name if source else None, rules, share is not False)
+
+
+@contextmanager
+def _placed(key: str) -> Iterator[None]:
+    """Say where in merkle.toml it stands what a generator or policy refuses."""
+    try:
+        yield
+    except UsageError as error:
+        if error.message.startswith("merkle.toml"):
+            raise
+        raise type(error)(f"merkle.toml: {key}: {error.message}", hint=error.hint) from error
 
 
 def _written(write: MakeWriter, name: str, options: dict[str, object]) -> FileMaker | None:

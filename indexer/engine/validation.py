@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from indexer.core import paths
+from indexer.core import lockfile, paths
 from indexer.core.changes import summarize, tree_changes
 from indexer.core.ids import is_id_prefix
 from indexer.core.kinds import Kind
@@ -256,5 +256,6 @@ def _tracked_but_ignored(engine: Engine) -> Iterator[str]:
         return
     for raw in filter(None, listed.split(b"\0")):
         path = paths.bytes_to_text(raw)
-        if engine.scopes.ignores(path, is_folder=False):
+        # The lock is meant to be committed, and to be no part of the tree it describes.
+        if path != lockfile.NAME and engine.scopes.ignores(path, is_folder=False):
             yield path

@@ -56,15 +56,21 @@ def make_generator(name: str, options: Options | None = None) -> Generator:
     built_in = _BUILT_IN.get(name)
     if built_in is not None:
         return built_in(options or {})
-    return cast(Generator, _custom(name, options or {}, "file generator", _GENERATOR_PARTS))
+    known = (*generator_names(), "llm")
+    return cast(Generator, _custom(name, options or {}, "file generator", _GENERATOR_PARTS, known))
 
 
-def custom_policy(name: str, options: Options | None = None) -> FolderPolicy:
-    """The installed folder policy declared as `name`, configured by its TOML table."""
-    return cast(FolderPolicy, _custom(name, options or {}, "folder policy", _POLICY_PARTS))
+def custom_policy(
+    name: str, options: Options | None = None, *, built_in: Sequence[str] = ()
+) -> FolderPolicy:
+    """The installed folder policy declared as `name`; `built_in` is what else could be meant."""
+    made = _custom(name, options or {}, "folder policy", _POLICY_PARTS, built_in)
+    return cast(FolderPolicy, made)
 
 
-def _custom(name: str, options: Options, kind: str, parts: tuple[str, ...]) -> object:
+def _custom(
+    name: str, options: Options, kind: str, parts: tuple[str, ...], built_in: Sequence[str]
+) -> object:
     # Reading package metadata costs more than everything else here, so only on a miss.
     from importlib.metadata import entry_points
 
@@ -72,7 +78,7 @@ def _custom(name: str, options: Options, kind: str, parts: tuple[str, ...]) -> o
     if not found:
         raise UnknownGeneratorError(
             f"there is no {kind} {name!r}",
-            hint=f"built in are: {', '.join(generator_names())}; others are found by the"
+            hint=f"built in are: {', '.join(built_in)}; others are found by the"
             f" entry point group {ENTRY_POINT_GROUP!r}",
         )
     if len({entry.value for entry in found}) > 1:

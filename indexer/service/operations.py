@@ -24,7 +24,7 @@ from indexer.service.arguments import (
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
-    from indexer.engine.frame_methods import Steps
+    from indexer.engine.steps import Steps
 
 _MARKS: Final[dict[str, Check]] = {"once": is_text, "again": is_flag}
 """With which a client makes sure that a request is carried out once."""

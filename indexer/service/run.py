@@ -20,10 +20,10 @@ from indexer.errors import UncheckedError
 from indexer.service.address import Listening, socket_path
 from indexer.service.client import connect
 from indexer.service.events import Broadcast
-from indexer.service.keeper import Keeper
+from indexer.service.keeper import Health, Keeper
 from indexer.service.server import Api
 from indexer.store.layout import Layout, initialise, is_initialised
-from indexer.store.lock import holder, locked_by
+from indexer.store.lock import SERVICE_ROLE, holder, locked_by
 from indexer.watch.debounce import Timing
 
 StatusLine = Callable[[str], None]
@@ -91,7 +91,7 @@ def run_service(
     # The command line holds the cycle collector back; what runs for days needs it.
     gc.enable()
     with contextlib.ExitStack() as stack:
-        engine = stack.enter_context(Engine(root, role="watch", wait=wait))
+        engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait))
         engine.serve()
         keeper = Keeper(engine, timing=timing, rescan_every=rescan_every)
         listening = stack.enter_context(contextlib.closing(_listen(root)))
@@ -171,7 +171,7 @@ async def _follow(
     told = None
     while not stop.is_set() and keeper.is_alive() and not serving.done():
         health = keeper.health()
-        line = _line(health.state, health.reason, health.watches, health.batches)
+        line = _line(health)
         if line != told:
             tell(line)
             told = line
@@ -185,6 +185,11 @@ async def _follow(
             await asyncio.wait_for(stop.wait(), 1.0)
 
 
-def _line(state: str, reason: str | None, watches: int, batches: int) -> str:
-    text = f"{state}, {watches} folders, {batches} batches"
-    return f"{text} ({reason})" if reason else text
+def _line(health: Health) -> str:
+    if health.state == "starting":
+        return health.state
+    folders = f"{health.watches:,} folder{'' if health.watches == 1 else 's'}"
+    batches = f"{health.batches:,} batch{'' if health.batches == 1 else 'es'} of changes"
+    # A typo in merkle.toml stops the frames, and nobody would look for that elsewhere.
+    wrong = health.reason or health.frames
+    return f"{health.state}, {folders}, {batches}" + (f" ({wrong})" if wrong else "")

@@ -88,8 +88,11 @@ class Format:
 
 
 def is_initialised(root: Path) -> bool:
-    """Whether the workspace has been initialised."""
-    return Layout(root).format_file.exists()
+    """Whether the workspace has been initialised; what must not be looked at is there."""
+    try:
+        return Layout(root).format_file.exists()
+    except PermissionError:
+        return True
 
 
 def initialise(root: Path, hash_name: str | None = None) -> tuple[Format, bool]:
@@ -138,7 +141,10 @@ def read_format(root: Path) -> Format:
             f"{path} is damaged: {error}", hint="restore it, or move .merkle away and scan again"
         ) from error
     except OSError as error:
-        raise UncheckedError(f"cannot read {path}: {error.strerror or error}") from error
+        raise UncheckedError(
+            f"cannot read {path}: {error.strerror or error}",
+            hint=f"let this user read and write {FOLDER}, or run merkle as the one it belongs to",
+        ) from error
     refuse_newer(version)
     return Format(workspace_hash(hash_name).name, version)
 

@@ -10,6 +10,7 @@ import random
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from indexer.errors import LockedError, UncheckedError
 
@@ -78,6 +79,10 @@ class OwnerLock:
         self.release()
 
 
+SERVICE_ROLE: Final = "watch"
+"""The role of an owner that stays: there is no waiting for it."""
+
+
 def holder(path: Path) -> tuple[int, str] | None:
     """Pid and role of whoever wrote its name into the lock file last."""
     try:
@@ -94,7 +99,10 @@ def locked_by(who: tuple[int, str] | None) -> LockedError:
             "another process is using this index", hint="try again when it has finished"
         )
     pid, role = who
+    stop = f"`kill {pid}`"
     return LockedError(
         f"the index is in use by process {pid} ({role})",
-        hint=f"wait for it, or stop it with `kill {pid}`",
+        hint=f"other commands use it by themselves; {stop} stops it"
+        if role == SERVICE_ROLE
+        else f"wait for it, or stop it with {stop}",
     )

@@ -17,7 +17,7 @@ from indexer.cli.group import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "ci.md").read_text(encoding="utf-8")
-START, KEEP, FOLDER, PROVE = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+COMPARE, START, KEEP, FOLDER, PROVE = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 CACHED = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
 ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
 HOOKS = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
@@ -85,6 +85,22 @@ def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(repository: Path, 
     third = clone_of(repository, "three")
     shutil.copytree(first / ".merkle", third / ".merkle")
     assert "workspace: nothing made" in shell(FOLDER, third)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("base", ["HEAD~1", "HEAD"])
+def test_two_commits_are_compared_in_a_fresh_clone(base: str, repository: Path, shell: Any) -> None:
+    (repository / "README.md").write_text("# Tide tables, second edition\n")
+    author = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run(["git", "-C", repository, *author, "commit", "-qam", "second"], check=True)
+    fresh = clone_of(repository, "fresh")
+    name = ["git", "-C", fresh, "rev-parse"]
+    old, new = (
+        subprocess.run([*name, each], check=True, capture_output=True, text=True).stdout.strip()
+        for each in (base, "HEAD")
+    )
+    shown = shell(COMPARE, fresh, BASE=old, HEAD=new)
+    assert ("README.md" in shown) is (base == "HEAD~1")
 
 
 @pytest.mark.soak

@@ -9,6 +9,16 @@ from typing import Any
 import pytest
 
 
+def test_an_empty_answer_says_why(scanned: Path, merkle: Any) -> None:
+    for line, why in (
+        (["--query", "tide"], "`merkle regenerate` makes outlines"),
+        (["--query", "xylophone"], "no frame has a word of the question"),
+        (["--budget", "5"], "no frame fits the budget"),
+    ):
+        assert why in merkle("-C", scanned, "compose", *line).out
+        merkle("-C", scanned, "regenerate")
+
+
 def test_compose_prints_what_an_agent_reads(peopled: Path, merkle: Any) -> None:
     ran = merkle("-C", peopled, "compose", "--query", "the readme")
     assert ran.code == 0

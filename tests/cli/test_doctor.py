@@ -72,6 +72,26 @@ def test_bad_settings_are_a_finding_not_an_error(scanned: Path, merkle: Any) -> 
     assert merkle("-C", scanned, "status").code == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[llm]\nwach = true\n", "fail  settings       merkle.toml: unknown key llm.wach"),
+        ("[types.x]\nfile = 'outlin'\n", "merkle.toml: types.x.file: there is no file generator"),
+        ("[types.x]\nfile = {use = 'outline', head = 3}\n", "types.x.file: outline has no option"),
+        ("[types.x]\nfile = {use = 'llm'}\n", "types.x.file: llm: `model` is missing"),
+        ("[types.x]\nfolder = 'summarise'\n", "built in are: concatenate, filter, summarize, llm"),
+        ("[types.x]\nfile = 'outline'\nscope = ['scr']\n", "types.x.scope has 'scr', where there"),
+    ],
+)
+def test_what_is_declared_is_looked_at_too(
+    text: str, told: str, scanned: Path, merkle: Any
+) -> None:
+    (scanned / "merkle.toml").write_text(text)
+    ran = merkle("-C", scanned, "doctor")
+    assert ran.code == 1
+    assert told in ran.out
+
+
 def test_an_address_left_behind(scanned: Path, merkle: Any) -> None:
     (scanned / ".merkle" / "socket").write_text("/nowhere/at/all.sock\n")
     ran = merkle("-C", scanned, "doctor")

@@ -26,6 +26,31 @@ def test_text_goes_to_stderr_and_json_to_stdout(tmp_path: Path, process: Any) ->
     assert ran.json["error"]["code"] == "no_workspace"
 
 
+def test_choices_are_told_on_one_line(scanned: Path, merkle: Any) -> None:
+    merkle("-C", scanned, "session", "new", "talk")
+    ran = merkle("-C", scanned, "session", "append", "talk", "--text", "hi")
+    assert ran.err.startswith("error: missing option '--type'. Choose from: instruction, dialogue,")
+
+
+def test_what_the_system_refuses_comes_with_advice(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "format.json")
+
+    # Tests may run as root, who is refused nothing.
+    monkeypatch.setattr(Workspace, "log", refuse)
+    ran = merkle("-C", scanned, "log")
+    assert ran.code == 3
+    assert ran.err.startswith("error: format.json: Permission denied\nhint: let this user read")
+
+
+def test_a_traceback_shows_what_to_do(tmp_path: Path) -> None:
+    code = f"from indexer import Workspace\nWorkspace.open({str(tmp_path)!r}).log()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.rstrip().endswith("hint: run `merkle init` or `merkle scan` there")
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -96,7 +121,8 @@ def test_system_errors_name_the_file(
 
     monkeypatch.setattr(Workspace, "scan", break_down)
     ran = merkle("-C", scanned, "scan")
-    assert (ran.code, ran.err) == (3, "error: /x/index.duckdb: No space left on device\n")
+    assert ran.code == 3
+    assert ran.err.startswith("error: /x/index.duckdb: No space left on device\nhint: see to it")
 
 
 def test_exit_status_comes_with_the_error(

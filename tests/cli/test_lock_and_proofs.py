@@ -41,6 +41,14 @@ def test_the_lock_is_no_part_of_the_tree(scanned: Path, merkle: Any) -> None:
     assert not [name for name in os.listdir(scanned / ".merkle") if "lock." in name]
 
 
+def test_a_lock_that_is_committed_is_nothing_to_warn_about(scanned: Path, merkle: Any) -> None:
+    assert merkle("-C", scanned, "lock").code == 0
+    for command in (["init", "-q"], ["add", "-f", "merkle.lock", "noise.log"]):
+        subprocess.run(["git", "-C", scanned, *command], check=True)
+    warnings = merkle("-C", scanned, "validate", "--locked", "--json").json["warnings"]
+    assert [(each["code"], each["path"]) for each in warnings] == [("tracked_ignored", "noise.log")]
+
+
 def test_locked_names_the_deepest_folder(anywhere: Path, merkle: Any) -> None:
     assert merkle("-C", anywhere, "lock").code == 0
     (anywhere / "src" / "deep" / "table.csv").write_text("3,4\n")

@@ -210,3 +210,24 @@ def test_a_workspace_copied_elsewhere_still_works(
         merkle("-C", root, "scan", "--json").json["root"] for root in (scanned, copy)
     ]  # fmt: skip
     assert roots[0] == roots[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("src/main", "src/main.py"), ("src/mian.py", "src/main.py"), ("READNE.md", "README.md")],
+)
+def test_a_mistyped_path_is_answered_with_its_neighbour(
+    typed: str, meant: str, scanned: Path, merkle: Any
+) -> None:
+    ran = merkle("-C", scanned, "get-node", typed)
+    assert ran.code == 2
+    assert f"{typed} is not in the index; did you mean {meant}?" in ran.err
+
+
+def test_a_path_unlike_any_other_gets_no_guess(scanned: Path, merkle: Any) -> None:
+    for typed in ("nowhere", "not/there/either"):
+        assert f"{typed} is not in the index\n" in merkle("-C", scanned, "get-node", typed).err
+
+
+def test_words_of_other_tools_lead_to_ours(merkle: Any) -> None:
+    assert "there is no command 'tree'. Did you mean status --tree?" in merkle("tree").err

@@ -65,6 +65,7 @@ def test_a_second_service_names_the_first(
     ran = process("-C", scanned, "watch")
     assert ran.code == 6
     assert f"process {service.pid} (watch)" in ran.err
+    assert "hint: other commands use it by themselves" in ran.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -78,6 +79,16 @@ def test_it_stops_cleanly(
     assert "Traceback" not in err
     assert "scanning\n" in err
     assert process("-C", scanned, "status").code == 0
+
+
+def test_its_line_says_what_keeps_frames_from_being_made(
+    service: subprocess.Popen[str], scanned: Path, process: Any
+) -> None:
+    (scanned / "merkle.toml").write_text("[types.x]\nfile = 'outlin'\n")
+    assert service.stderr is not None
+    lines = iter(service.stderr.readline, "")
+    told = next(line for line in lines if "outlin" in line)
+    assert told.startswith("watching, 3 folders, 1 batch of changes (merkle.toml: types.x.file: ")
 
 
 def test_it_stops_when_idle(scanned: Path, process: Any) -> None:

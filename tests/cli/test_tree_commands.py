@@ -11,6 +11,7 @@ import pytest
 from indexer.cli.progress import PATIENCE, ScanBar, StatusLine
 from indexer.cli.status import never_scanned
 from indexer.engine.documents import ScanDocument, StatusDocument
+from indexer.service.workspace import Workspace
 
 
 def test_init_says_what_it_did_and_is_harmless_to_repeat(workspace: Path, process: Any) -> None:
@@ -126,6 +127,71 @@ def test_status_tree_draws_folders_in_byte_order(scanned: Path, merkle: Any) -> 
     document = merkle("-C", scanned, "status", "--tree", "--json").json
     assert [node["path"] for node in document["tree"]][:3] == ["", ".gitignore", "README.md"]
     assert set(document) == {*StatusDocument.__annotations__, "tree"}
+
+
+def test_every_id_in_the_drawn_tree_names_its_node(scanned: Path, merkle: Any) -> None:
+    ran = merkle("-C", scanned, "status", "--tree")
+    ids = [line.split()[0] for line in ran.out.split("\n\n")[0].splitlines()]
+    shown = [merkle("-C", scanned, "get-node", one, "--json").json["path"] for one in ids]
+    document = merkle("-C", scanned, "status", "--tree", "--json").json
+    assert shown == [node["path"] for node in document["tree"]]
+    assert document["root"].startswith(ids[0])
+
+
+def test_a_quiet_status_tells_only_what_is_amiss(scanned: Path, merkle: Any) -> None:
+    assert merkle("-C", scanned, "status", "--quiet").out == ""
+    (scanned / "new.txt").write_text("x")
+    ran = merkle("-C", scanned, "status", "--quiet")
+    assert ran.code == 1
+    assert ran.out == (
+        "state  stale  the disk has moved on: run `merkle scan`\nadded (1)\n  new.txt\n"
+    )
+
+
+def test_what_could_not_be_read_is_not_called_true(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = Workspace.status
+
+    def partly(self: Workspace, **options: Any) -> Any:
+        remark = {"path": "src/main.py", "reason": "permission denied"}
+        return {**status(self, **options), "unreadable": [remark]}
+
+    # Tests may run as root, who can read everything.
+    monkeypatch.setattr(Workspace, "status", partly)
+    ran = merkle("-C", scanned, "status")
+    assert ran.code == 3
+    assert "current  but for what could not be read" in ran.out
+    assert "src/main.py" in merkle("-C", scanned, "status", "--quiet").out
+
+
+def test_frames_that_are_not_fresh_are_counted_in_full(peopled: Path, merkle: Any) -> None:
+    for number in range(60):
+        (peopled / f"n{number:02}.md").write_text(f"# {number}\n")
+    merkle("-C", peopled, "watch", "--once")
+    (peopled / "merkle.toml").write_text("[types.other]\nfile = 'outline'\nscope = 'src'\n")
+    ran = merkle("-C", peopled, "status")
+    total = sum(merkle("-C", peopled, "status", "--json").json["frames"][key] for key in (
+        "stale", "orphaned", "unmanaged", "unknown",
+    ))  # fmt: skip
+    assert total > 60
+    assert f"frames not fresh ({total})" in ran.out
+    assert f"and {total - 5} more" in ran.out
+
+
+def test_status_tells_how_frames_are_made(scanned: Path, merkle: Any) -> None:
+    assert "none yet: `merkle regenerate` makes them" in merkle("-C", scanned, "status").out
+
+
+@pytest.mark.parametrize("line", [["scan"], ["watch", "--once"], ["lock"]])
+def test_a_home_is_not_indexed_by_accident(line: list[str], tmp_path: Path, process: Any) -> None:
+    (tmp_path / "file").write_text("x")
+    ran = process(*line, HOME=str(tmp_path))
+    assert ran.code == 2
+    assert "it was not indexed\nhint: go to a project's folder" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert process("init", HOME=str(tmp_path)).code == 0
+    assert process(*line, HOME=str(tmp_path)).code == 0
 
 
 def test_status_tree_stops_at_a_depth(scanned: Path, merkle: Any) -> None:

@@ -64,6 +64,7 @@ def test_none_can_be_said(tmp_path: Path) -> None:
     [
         ("[wacth]\n", "unknown section [wacth]"),
         ("size_limit = 3\n", "unknown section [size_limit]"),
+        ("[agents]\nalice = 'writer'\n", "unknown section [agents]"),
         ("watch = 3\n", "watch is a section"),
         ("[watch]\nspeed = 3\n", "unknown key watch.speed"),
         ("[watch]\ndebounce = true\n", "watch.debounce: True is not a time"),
@@ -85,7 +86,18 @@ def test_mistakes_name_file_and_key(text: str, named: str, tmp_path: Path) -> No
         load_settings(tmp_path, environment={})
     assert named in caught.value.message
     assert "merkle.toml" in caught.value.message
+    assert caught.value.hint
     assert caught.value.exit_code == 2
+
+
+def test_a_hint_names_units_only_of_what_is_measured(tmp_path: Path) -> None:
+    for variable, hint in (
+        ("MERKLE_SERVICE_WAIT", "how long a command waits for the index; in s, by default 30"),
+        ("MERKLE_SHARED_URL", "the team's store; none: no sharing; by default none"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load_settings(tmp_path, environment={variable: "long"})
+        assert caught.value.hint == hint
 
 
 def test_a_mistake_in_the_environment_names_the_variable(tmp_path: Path) -> None:

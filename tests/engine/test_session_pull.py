@@ -40,10 +40,9 @@ def blocks(space: Space, address: str = "@w") -> list[dict[str, Any]]:
 
 def test_a_snapshot_says_exactly_what_was_seen(space: Space) -> None:
     composed = space.engine.compose(["src/tide.py"])
+    shown = sorted(composed["items"], key=lambda item: int(item["message"]))
     pulled = space.engine.session_pull("talk", ["src/tide.py"])
-    assert [item["frame_id"] for item in pulled["items"]] == [
-        item["frame_id"] for item in composed["items"]
-    ]
+    assert [item["frame_id"] for item in pulled["items"]] == [item["frame_id"] for item in shown]
     assert pulled["manifest_id"] == composed["manifest_id"]
     space.engine.session_append("talk", type="dialogue", text="What is a tide?")
     thread = json.loads(space.engine.session_render("talk", snapshot="@w")["thread"])
@@ -53,7 +52,7 @@ def test_a_snapshot_says_exactly_what_was_seen(space: Space) -> None:
     ]
     space.engine.session_commit("talk")
     space.write("src/tide.py", python("ebb"))
-    for node, item in zip(blocks(space, "@c1"), composed["items"], strict=True):
+    for node, item in zip(blocks(space, "@c1"), shown, strict=True):
         assert node["merkle:frame_id"] == item["frame_id"]
         assert node["merkle:path"] == item["path"]
         assert node["merkle:freshness"] == item["freshness"] == "fresh"
@@ -63,8 +62,25 @@ def test_a_snapshot_says_exactly_what_was_seen(space: Space) -> None:
     again = space.engine.session_pull("talk", ["src/tide.py"])
     (moved,) = [item for item in again["items"] if item["path"] == "src/tide.py"]
     assert moved["freshness"] == "stale"
-    (shown,) = [node for node in blocks(space) if node["id"] == moved["id"]]
-    assert shown["merkle:because"]
+    (block,) = [node for node in blocks(space) if node["id"] == moved["id"]]
+    assert block["merkle:because"]
+
+
+def test_every_block_names_the_frame_that_it_shows(space: Space) -> None:
+    # The best match was stored last: the order of relevance is not that of the messages.
+    space.write("a/first.py", python("one", doc="A tide is mentioned."))
+    space.settle()
+    space.write("z/tide.py", python("tide", doc="Tide upon tide, all about tide."))
+    space.settle()
+    composed = space.engine.compose([], query="tide")
+    assert [item["message"] for item in composed["items"]] != [*range(len(composed["items"]))]
+    pulled = space.engine.session_pull("talk", [], query="tide")
+    texts = {node["id"]: str(node["content"]) for node in blocks(space)}
+    for item in pulled["items"]:
+        heading = texts[item["id"]].partition("\n")[0]
+        assert heading == f"{item['path'] or '.'} ({item['type']} by {item['agent']})"
+    thread = json.loads(space.engine.session_render("talk", snapshot="@w")["thread"])
+    assert [m["content"] for m in thread] == [m["content"] for m in composed["messages"]]
 
 
 def test_context_goes_after_its_time(space: Space) -> None:

@@ -27,6 +27,22 @@ def test_what_is_made(workspace: Path) -> None:
     assert sorted(path.name for path in workspace.iterdir()) == [".merkle"]
 
 
+def test_a_folder_that_must_not_be_looked_at_is_told(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    initialise(workspace)
+    # Tests may run as root, who is refused nothing.
+    monkeypatch.setattr(Path, "exists", refuse)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert is_initialised(workspace)
+    with pytest.raises(UncheckedError, match=r"format\.json: Permission denied") as caught:
+        read_format(workspace)
+    assert caught.value.hint.startswith("let this user read and write .merkle")
+
+
 def test_again_is_harmless(workspace: Path) -> None:
     initialise(workspace, "sha256")
     before = (workspace / ".merkle" / "format.json").stat()
