@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core.frames import Action, BasisHash, BodyHash, Frame, Head, frame_id
 from indexer.core.ids import NodeId
@@ -16,6 +16,9 @@ from indexer.store.frames import FrameBatch
 
 if TYPE_CHECKING:
     from indexer.engine.engine import Engine
+
+
+_ACTION_ALONE: Final = {action: json.dumps({"action": action.value}) for action in Action}
 
 
 class MadeFrame(NamedTuple):
@@ -59,14 +62,19 @@ def place(
     inputs = None
     if made.document is not None:
         inputs = remember_inputs(engine, key, made.document, batch)
-    about = {"action": action.value, **made.about}
-    if asked_by is not None:
-        about["asked_by"] = asked_by
     batch.frames.append(
         Frame(
             identity, step.path, kind, made.agent, made.basis, made.content, made.node_id, inputs,
-            json.dumps(about), engine.clock.now_ns(),
+            _meta(action, made.about, asked_by), engine.clock.now_ns(),
         )
     )  # fmt: skip
     batch.heads[key] = head
     return [Event(action.value, step.path, kind, identity)]
+
+
+def _meta(action: Action, about: Mapping[str, object], asked_by: str | None) -> str:
+    """What is kept beside a frame, as JSON."""
+    if not about and asked_by is None:
+        return _ACTION_ALONE[action]
+    asked = {} if asked_by is None else {"asked_by": asked_by}
+    return json.dumps({"action": action.value, **about, **asked})

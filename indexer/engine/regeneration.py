@@ -54,6 +54,10 @@ else:
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
 
+TEAM_CHUNK: Final = 4000
+"""The same in a team, where each chunk takes a conversation per level of its folders. What is
+computed here is stored in smaller portions before that, so a kill costs no more."""
+
 _SHORT_CHUNK: Final = 60
 """Steps up to which each policy reads for itself."""
 
@@ -73,6 +77,8 @@ class Regeneration:
     """Who is told what a model has to write."""
     patient: bool = False
     """Whether folders wait until everything below them is current."""
+    _told_of: int = 0
+    """Steps of this chunk that whoever watches knows to be done."""
     _fetched: bool = False
     """Whether the bodies that this chunk's policies may need have been read."""
     _bodies: Bodies = field(init=False)
@@ -91,13 +97,18 @@ class Regeneration:
         steps = list(self._stale(within, recursive))
         files = sum(step.entry.kind is Kind.FILE for step in steps)
         try:
-            for chunk in chunks(iter(steps), CHUNK):
+            for chunk in chunks(iter(steps), TEAM_CHUNK if self._is_shared else CHUNK):
+                self._told_of = 0
                 files -= self._run_chunk(chunk, files)
-                if self.progress is not None:
-                    self.progress(len(chunk))
+                self._tell_of(len(chunk) - self._told_of)
             self._give_what_is_due()
         finally:
             self.close()
+
+    def _tell_of(self, done: int) -> None:
+        self._told_of += done
+        if self.progress is not None and done:
+            self.progress(done)
 
     def run_some(self, tree: Tree, limit: int = CHUNK) -> bool:
         """Make the first `limit` stale frames of a tree; True when something was made or tried."""
@@ -148,11 +159,15 @@ class Regeneration:
 
     # -- with the team
 
+    @property
+    def _is_shared(self) -> bool:
+        return self.engine.framing.exchange is not None and self.type.share
+
     def _begin_teamwork(self) -> None:
         """In a team, who computes what is settled chunk by chunk."""
         exchange, shelf = self.engine.framing.exchange, self.engine.shelf
         self._team = None
-        if exchange is not None and self.type.share:
+        if exchange is not None and self._is_shared:
             self._team = TeamWork(
                 exchange, lambda key: shelf.memo(key)[0], self._bodies.texts, self.patience
             )
@@ -283,6 +298,7 @@ class Regeneration:
         def compute(keys: Iterable[MemoKey]) -> None:
             chosen = {key: waiting[key] for key in keys}
             self._compute_files(chosen, sources, expected, batch, made)
+            self._tell_of(sum(map(len, chosen.values())))
 
         if self._team is None:
             compute(waiting)
