@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
 from indexer.core.frames import (
@@ -30,7 +30,7 @@ from indexer.engine.answers import (
     TextSource,
     about_model,
 )
-from indexer.engine.bodies import Bodies
+from indexer.engine.bodies import Bodies, MadeBody
 from indexer.engine.events import Event, Outcome
 from indexer.engine.freshness import Part, fresh_head, parts_of
 from indexer.engine.inputs import children_document
@@ -55,8 +55,8 @@ CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
 
 TEAM_CHUNK: Final = 4000
-"""The same in a team, where each chunk takes a conversation per level of its folders. What is
-computed here is stored in smaller portions before that, so a kill costs no more."""
+"""The same in a team, where each chunk takes a conversation per level of its folders; what is
+computed here is stored in smaller portions before."""
 
 _SHORT_CHUNK: Final = 60
 """Steps up to which each policy reads for itself."""
@@ -77,8 +77,6 @@ class Regeneration:
     """Who is told what a model has to write."""
     patient: bool = False
     """Whether folders wait until everything below them is current."""
-    _told_of: int = 0
-    """Steps of this chunk that whoever watches knows to be done."""
     _fetched: bool = False
     """Whether the bodies that this chunk's policies may need have been read."""
     _bodies: Bodies = field(init=False)
@@ -98,17 +96,12 @@ class Regeneration:
         files = sum(step.entry.kind is Kind.FILE for step in steps)
         try:
             for chunk in chunks(iter(steps), TEAM_CHUNK if self._is_shared else CHUNK):
-                self._told_of = 0
                 files -= self._run_chunk(chunk, files)
-                self._tell_of(len(chunk) - self._told_of)
+                if self.progress is not None:
+                    self.progress(len(chunk) - (self._team.told_of if self._team else 0))
             self._give_what_is_due()
         finally:
             self.close()
-
-    def _tell_of(self, done: int) -> None:
-        self._told_of += done
-        if self.progress is not None and done:
-            self.progress(done)
 
     def run_some(self, tree: Tree, limit: int = CHUNK) -> bool:
         """Make the first `limit` stale frames of a tree; True when something was made or tried."""
@@ -169,8 +162,9 @@ class Regeneration:
         self._team = None
         if exchange is not None and self._is_shared:
             self._team = TeamWork(
-                exchange, lambda key: shelf.memo(key)[0], self._bodies.texts, self.patience
-            )
+                exchange, lambda key: shelf.memo(key)[0], self._bodies.texts, self.patience,
+                self.progress,
+            )  # fmt: skip
 
     def _give_what_is_due(self) -> None:
         exchange = self.engine.framing.exchange
@@ -260,9 +254,11 @@ class Regeneration:
 
     # -- files
 
-    def _make_files(self, steps: list[Step], expected: int, batch: FrameBatch) -> dict[str, _Made]:
+    def _make_files(
+        self, steps: list[Step], expected: int, batch: FrameBatch
+    ) -> dict[str, MadeBody]:
         """A body for every file: from the memo, or by the generator."""
-        made: dict[str, _Made] = {}
+        made: dict[str, MadeBody] = {}
         waiting: dict[MemoKey, list[Step]] = {}
         asked: list[tuple[MemoKey, Step]] = []
         sources: dict[str, BodyHash] = {}
@@ -274,7 +270,9 @@ class Regeneration:
             else:
                 source = self._input_head(step)
                 if source is None:
-                    made[step.path] = _Made(None, Action.GENERATED, "its input frame is not fresh")
+                    made[step.path] = MadeBody(
+                        None, Action.GENERATED, "its input frame is not fresh"
+                    )
                     continue
                 sources[step.path] = source.content
                 key = key_of_file(self.type.file.print, self.type.name, name, source.content)
@@ -298,13 +296,12 @@ class Regeneration:
         def compute(keys: Iterable[MemoKey]) -> None:
             chosen = {key: waiting[key] for key in keys}
             self._compute_files(chosen, sources, expected, batch, made)
-            self._tell_of(sum(map(len, chosen.values())))
 
         if self._team is None:
             compute(waiting)
             return made
         for key, content in self._team.settle(waiting, batch, compute).items():
-            made.update((step.path, _Made(content, Action.REUSED)) for step in waiting[key])
+            made.update((step.path, MadeBody(content, Action.REUSED)) for step in waiting[key])
         return made
 
     def _compute_files(
@@ -313,7 +310,7 @@ class Regeneration:
         sources: Mapping[str, BodyHash],
         expected: int,
         batch: FrameBatch,
-        made: dict[str, _Made],
+        made: dict[str, MadeBody],
     ) -> None:
         """Run the generator once per key, at another place where the first is gone."""
         while waiting:
@@ -329,17 +326,19 @@ class Regeneration:
                     self._take_outcome(key, where, outcome, batch, made)
             waiting = again
 
-    def _known_file(self, key: MemoKey, content: BodyHash) -> _Made:
+    def _known_file(self, key: MemoKey, content: BodyHash) -> MadeBody:
         assert self.type.file is not None
         if self.type.file.writer is None:
-            return _Made(content, Action.REUSED)
-        return _Made(content, self.answers.action(key), about=about_model(self.engine.shelf, key))
+            return MadeBody(content, Action.REUSED)
+        return MadeBody(
+            content, self.answers.action(key), about=about_model(self.engine.shelf, key)
+        )
 
-    def _ask_for_file(self, key: MemoKey, step: Step, source: BodyHash | None) -> _Made:
+    def _ask_for_file(self, key: MemoKey, step: Step, source: BodyHash | None) -> MadeBody:
         entry = step.entry
         wanted = FileSource(step.path, entry.content_id, entry.size)
         self.answers.want(key, step, TextSource(step.path, source) if source else wanted)
-        return _Made(None, Action.GENERATED, is_pending=True)
+        return MadeBody(None, Action.GENERATED, is_pending=True)
 
     def _run_generator(
         self, steps: list[Step], sources: Mapping[str, BodyHash], expected: int
@@ -363,7 +362,7 @@ class Regeneration:
         where: list[Step],
         outcome: Generated,
         batch: FrameBatch,
-        made: dict[str, _Made],
+        made: dict[str, MadeBody],
     ) -> None:
         if outcome.body is None:
             made.update((step.path, _failed(outcome)) for step in where)
@@ -372,9 +371,9 @@ class Regeneration:
         batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
         for number, step in enumerate(where):
             action = Action.GENERATED if number == 0 else Action.REUSED
-            made[step.path] = _Made(content, action)
+            made[step.path] = MadeBody(content, action)
 
-    def _file_frame(self, step: Step, made: _Made | None, batch: FrameBatch) -> list[Event]:
+    def _file_frame(self, step: Step, made: MadeBody | None, batch: FrameBatch) -> list[Event]:
         if made is not None and made.is_pending:
             return []
         if made is None or made.content is None:
@@ -497,16 +496,5 @@ class Regeneration:
         self._bodies.read(wanted)
 
 
-class _Made(NamedTuple):
-    """A file's body and where it came from, or why there is none."""
-
-    content: BodyHash | None
-    action: Action
-    problem: str | None = None
-    is_pending: bool = False
-    """Whether a model has yet to write it."""
-    about: Mapping[str, object] = {}
-
-
-def _failed(outcome: Generated) -> _Made:
-    return _Made(None, Action.GENERATED, outcome.problem or "changed meanwhile")
+def _failed(outcome: Generated) -> MadeBody:
+    return MadeBody(None, Action.GENERATED, outcome.problem or "changed meanwhile")

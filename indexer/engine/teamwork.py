@@ -39,11 +39,15 @@ class TeamWork:
         generation: Callable[[MemoKey], int],
         bodies: dict[BodyHash, str],
         patience: float | None,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
         self._exchange = exchange
         self._generation = generation
         self._bodies = bodies
         self._patience = patience
+        self._progress = progress
+        self.told_of = 0
+        """Steps that whoever watches knows to be done."""
         self.elsewhere: set[str] = set()
         """Paths whose results another machine is computing still."""
 
@@ -63,6 +67,7 @@ class TeamWork:
 
         def run(keys: list[MemoKey]) -> list[Entry]:
             compute(keys)
+            self._tell_of(sum(len(waiting[key]) for key in keys))
             # The exchange stores them before anybody is told of them, so the batch need not.
             made = [(key, batch.memo.pop(key)) for key in keys if key in batch.memo]
             return [
@@ -75,6 +80,11 @@ class TeamWork:
         for key in self._exchange.settle(wanted, take, run, self._patience):
             self.elsewhere.update(step.path for step in waiting[key])
         return taken
+
+    def _tell_of(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress(done)
+            self.told_of += done
 
     def waits_below(self, path: str) -> bool:
         """Whether another machine is computing something that this folder is made from."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine import shelf
+from indexer.engine import sharing, shelf
 from indexer.service.workspace import Workspace
 from indexer.store import postings
 
@@ -25,6 +25,26 @@ def test_regenerate_tells_how_many_frames_are_done(tmp_path: Path) -> None:
         done.clear()
         workspace.synthesize("", frame_type="outline", progress=done.append)
         assert sum(done) == 2
+
+
+def test_in_a_team_it_tells_of_every_portion_and_of_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite:///{tmp_path}/team.sqlite")
+    monkeypatch.setattr(sharing, "PORTION", 2)
+    told = {}
+    for clone in ("first", "second"):
+        root = tmp_path / clone
+        root.mkdir()
+        for number in range(5):
+            (root / f"m{number}.py").write_text(f"def f{number}(): ...\n")
+        done: list[int] = []
+        with Workspace.open(root) as workspace:
+            workspace.scan()
+            workspace.regenerate(progress=done.append)
+        told[clone] = done
+    assert sum(told["first"]) == sum(told["second"]) == 6
+    assert len(told["first"]) > len(told["second"]) == 1
 
 
 def test_the_first_question_tells_how_many_texts_it_indexes(
