@@ -117,7 +117,8 @@ def command(
     The same frames, request and tokenizer give the same messages, byte for byte. The messages
     stand in the order in which their frames were stored, so that a change late in time leaves
     the beginning as it was, and a provider's prompt cache with it. Each frame says itself when it
-    is not fresh. What is left out is counted, with the reasons.
+    is not fresh. What is left out is counted, with the reasons. The first --query after many
+    frames were made indexes their texts, once; a watcher does that by itself.
 
     \b
     Examples:
