@@ -11,6 +11,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.llm.conftest import KEY, KEY_NAME
+from tests.llm.server import ModelServer
 from tests.shared.postgres import Postgres
 from tests.shared.team import COUNTED, Member
 
@@ -77,3 +79,12 @@ def members() -> Iterator[list[Member]]:
     yield made
     for member in made:
         member.close()
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """A server that answers, and the key for it."""
+    monkeypatch.setenv(KEY_NAME, KEY)
+    made = ModelServer()
+    yield made
+    made.stop()

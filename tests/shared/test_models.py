@@ -7,7 +7,6 @@ import json
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +15,13 @@ import pytest
 
 from indexer.core.frames import MemoKey
 from indexer.engine.repair import repair
-from tests.llm.conftest import FILES, KEY, KEY_NAME, declaration, lose_database
+from tests.llm.conftest import declaration, lose_database
 from tests.llm.paid import Full, has_answers
 from tests.llm.server import ModelServer, fails, held, questions
 from tests.service.conftest import Service, wait_until
 from tests.shared.postgres import Postgres
 from tests.shared.team import Member
-
-CONTENT = {**FILES, ".merkleignore": "merkle.toml\n.merkleignore\n"}
-EVERYTHING = 8
-"""Four files and four folders."""
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_NAME, KEY)
-
-
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
-    made = ModelServer()
-    yield made
-    made.stop()
-
-
-def member_of(members: list[Member], model: ModelServer, **options: str) -> Member:
-    members.append(Member(CONTENT, declaration(model.url, **options)))
-    return members[-1]
+from tests.shared.written import CONTENT, EVERYTHING, member_of
 
 
 def finished(process: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -13,31 +12,16 @@ import pytest
 
 from indexer.engine.engine import Engine
 from indexer.engine.runs import NeedsYesError
-from tests.llm.conftest import FILES, KEY, KEY_NAME, OUTLINED, declaration
+from tests.llm.conftest import FILES, OUTLINED, declaration
 from tests.llm.server import ModelServer
 from tests.shared.postgres import Postgres
 from tests.shared.team import Member
-
-CONTENT = {**FILES, ".merkleignore": "merkle.toml\n.merkleignore\n"}
-EVERYTHING = 8
-"""Four files and four folders."""
+from tests.shared.written import CONTENT, EVERYTHING, member_of
 
 
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_NAME, KEY)
-
-
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
-    made = ModelServer()
-    yield made
-    made.stop()
-
-
-def member_of(members: list[Member], model: ModelServer, **options: str) -> Member:
-    members.append(Member(CONTENT, declaration(model.url, **options)))
-    members[-1].open().scan()
+def scanned(members: list[Member], model: ModelServer, **options: str) -> Member:
+    """A member that knows its files."""
+    member_of(members, model, **options).open().scan()
     return members[-1]
 
 
@@ -59,7 +43,7 @@ def test_what_the_team_has_costs_nothing_in_a_plan(
     any_url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", any_url)
-    first, second = (member_of(members, model) for _ in "12")
+    first, second = (scanned(members, model) for _ in "12")
     totals, _ = planned(second)
     assert (totals["calls"], totals["team"], totals["team_problem"]) == (EVERYTHING, 0, None)
     first.full_pass()
@@ -78,7 +62,7 @@ def test_team_and_memo_are_told_apart(
     url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first, second = (member_of(members, model) for _ in "12")
+    first, second = (scanned(members, model) for _ in "12")
     first.full_pass()
     second.full_pass()
     original = FILES["src/one/a.py"]
@@ -111,7 +95,7 @@ def test_tokens_of_what_is_left_are_counted_with_texts_of_the_team(
     url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first, second = (member_of(members, model) for _ in "12")
+    first, second = (scanned(members, model) for _ in "12")
     # Files come first: the folders are left.
     assert first.open().regenerate(max_calls=4)["calls"] == 4
     here, there = (
@@ -128,7 +112,7 @@ def test_an_outline_of_the_team_makes_the_summary_known(
     url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first, second = (member_of(members, model, types=OUTLINED) for _ in "12")
+    first, second = (scanned(members, model, types=OUTLINED) for _ in "12")
     first.full_pass()
     totals, _ = planned(second)
     assert (totals["calls"], totals["team"]) == (0, 8)
@@ -138,7 +122,7 @@ def test_a_question_before_a_large_run_counts_the_team_in(
     url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first, second = (member_of(members, model, llm="ask_above_calls = 3") for _ in "12")
+    first, second = (scanned(members, model, llm="ask_above_calls = 3") for _ in "12")
     with pytest.raises(NeedsYesError, match="up to 8 calls") as refused:
         second.full_pass()
     assert "team" not in refused.value.message
@@ -156,7 +140,7 @@ def test_a_type_that_is_not_shared_is_planned_alone(
     url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first = member_of(members, model)
+    first = scanned(members, model)
     first.full_pass()
     members.append(Member(CONTENT, declaration(model.url) + "share = false\n"))
     members[-1].open().scan()
@@ -169,7 +153,7 @@ def test_rows_that_are_not_believed_are_planned_as_work(
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     monkeypatch.setenv("MERKLE_TEAM_KEY", "the team's")
-    first, second = (member_of(members, model) for _ in "12")
+    first, second = (scanned(members, model) for _ in "12")
     first.full_pass()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("UPDATE merkle_entries SET mac = decode(repeat('00', 32), 'hex')")
@@ -184,7 +168,7 @@ def test_a_team_that_cannot_be_asked_is_said_and_fails_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", own_server.url)
-    first, second = (member_of(members, model, llm="ask_above_calls = 3") for _ in "12")
+    first, second = (scanned(members, model, llm="ask_above_calls = 3") for _ in "12")
     first.open().regenerate(yes=True)
     own_server.kill()
     totals, _ = planned(second)
@@ -204,7 +188,7 @@ def test_people_see_what_comes_from_the_team(
     url: str, model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first, second = (member_of(members, model) for _ in "12")
+    first, second = (scanned(members, model) for _ in "12")
     first.full_pass()
     second.write("src/two/c.py", "y = 2\n")
     second.end()
@@ -234,6 +218,6 @@ def test_without_a_team_nothing_of_it_is_loaded(
     model: ModelServer, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MERKLE_SHARED_URL", raising=False)
-    alone = member_of(members, model)
+    alone = scanned(members, model)
     alone.end()
     subprocess.run([sys.executable, "-c", _ALONE, str(alone.root)], check=True)
