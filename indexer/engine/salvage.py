@@ -71,6 +71,7 @@ def missing_records(
             if record["id"] not in manifests and _can_be_replayed(record)
         ]
     except MerkleError:
+        # What was read before the damage counts.
         pass
     finally:
         database.close()
@@ -88,9 +89,11 @@ def due_results(layout: Layout) -> list[JsonObject]:
         return []
     try:
         for record in due_records(FrameStore(database), ShareQueue(database)):
-            check_memo(record)
-            found.append(record)
+            # One that is damaged must not cost those behind it.
+            if _is_sound(record):
+                found.append(record)
     except MerkleError:
+        # What was read before the damage counts.
         pass
     finally:
         database.close()
@@ -132,12 +135,20 @@ def settled_sessions(
 
 
 def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
+    if record["kind"] == "model":
+        return _is_sound(record)
     try:
-        if record["kind"] == "model":
-            check_memo(record)
-        else:
-            check_note(algorithm, record)
+        check_note(algorithm, record)
     except (MerkleError, KeyError, TypeError, ValueError, StopIteration):
+        return False
+    return True
+
+
+def _is_sound(record: JsonObject) -> bool:
+    """Whether a result is what its hash says."""
+    try:
+        check_memo(record)
+    except (MerkleError, KeyError, TypeError, ValueError):
         return False
     return True
 

@@ -12,11 +12,11 @@ import pytest
 
 from indexer.engine.engine import Engine
 from indexer.engine.runs import NeedsYesError
-from tests.llm.conftest import FILES, OUTLINED, declaration
+from tests.llm.conftest import FILES, OUTLINED
 from tests.llm.server import ModelServer
 from tests.shared.postgres import Postgres
 from tests.shared.team import Member
-from tests.shared.written import CONTENT, EVERYTHING, member_of
+from tests.shared.written import EVERYTHING, member_of
 
 
 def scanned(members: list[Member], model: ModelServer, **options: str) -> Member:
@@ -142,8 +142,7 @@ def test_a_type_that_is_not_shared_is_planned_alone(
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     first = scanned(members, model)
     first.full_pass()
-    members.append(Member(CONTENT, declaration(model.url) + "share = false\n"))
-    members[-1].open().scan()
+    member_of(members, model, "share = false\n").open().scan()
     totals, places = planned(members[-1])
     assert (totals["calls"], set(places.values())) == (EVERYTHING, {None})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +14,22 @@ from indexer.engine.llm_settings import load_llm_settings
 from indexer.engine.model_calls import ModelCalls
 from indexer.engine.model_pass import ModelPass
 from indexer.engine.repair import repair
+from indexer.engine.salvage import due_results
 from indexer.generators.llm.budget import Caps
+from indexer.store.layout import Layout
 from indexer.store.pack import read_pack, write_pack
-from tests.llm.conftest import FILES, KEY, KEY_NAME, declaration, lose_database
+from tests.llm.conftest import lose_database
 from tests.llm.server import ModelServer, held
 from tests.shared.postgres import Postgres
 from tests.shared.team import Member, files
+from tests.shared.written import EVERYTHING, member_of
 
 AWAY = "postgresql://merkle@/merkle?host=/no/such/folder&port=1"
-CONTENT = {**FILES, ".merkleignore": "merkle.toml\n.merkleignore\n"}
-EVERYTHING = 8
-"""Four files and four folders."""
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_NAME, KEY)
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MERKLE_SHARED_TIMEOUT", "1s")
-
-
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
-    made = ModelServer()
-    yield made
-    made.stop()
-
-
-def member_of(members: list[Member], model: ModelServer, more: str = "") -> Member:
-    members.append(Member(CONTENT, declaration(model.url) + more))
-    return members[-1]
 
 
 def damage_database(root: Path) -> None:
@@ -158,6 +144,27 @@ def test_what_is_computed_again_is_due_again(
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     assert first.full_pass()["shared"]["pushed"] == made
     assert second.full_pass()["regenerated"] == 0
+
+
+def test_one_damaged_result_does_not_cost_those_behind_it(
+    counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MERKLE_SHARED_URL", AWAY)
+    first = Member(files(6))
+    members.append(first)
+    first.full_pass()
+    due = due_results_of(first)
+    with first.open().database.transaction() as connection:
+        connection.execute(
+            "UPDATE bodies SET content = 'another' WHERE sha256 = ?",
+            [bytes.fromhex(due[0]["content"])],
+        )
+    assert due_results_of(first) == due[1:] != []
+
+
+def due_results_of(member: Member) -> list[Any]:
+    member.end()
+    return due_results(Layout(member.root))
 
 
 @pytest.mark.parametrize("lose", ["all", "part"])

@@ -13,7 +13,7 @@ EVERYTHING: Final = 8
 """Four files and four folders."""
 
 
-def member_of(members: list[Member], model: ModelServer, **options: str) -> Member:
-    """One more member of the team."""
-    members.append(Member(CONTENT, declaration(model.url, **options)))
+def member_of(members: list[Member], model: ModelServer, more: str = "", **options: str) -> Member:
+    """One more member of the team; `more` goes into its declared type."""
+    members.append(Member(CONTENT, declaration(model.url, **options) + more))
     return members[-1]
