@@ -94,8 +94,9 @@ _FRAMES: Final = """
 
 _CONTEXT: Final = """
     -- A body's number stands for it in the postings; its length is how many terms it has. Bodies
-    -- without a length are indexed when the store is next used. The one index there is: a few
-    -- bodies are read for every question, and a scan would go through the text of all of them.
+    -- without a length are indexed when a question or an idle service needs them. The one index
+    -- there is: a few bodies are read for every question, and a scan would go through the text of
+    -- all of them.
     CREATE TABLE numbered (
         sha256 BLOB NOT NULL, content VARCHAR, number UINTEGER NOT NULL, length UINTEGER
     );
