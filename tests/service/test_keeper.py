@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from indexer.engine.tree.scan import reconcile
 from indexer.service import keeper as keeping
 from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper, KeeperError
