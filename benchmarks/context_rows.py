@@ -16,7 +16,7 @@ from benchmarks.measure import Row, merkle, take_turns
 from benchmarks.trees import ADJECTIVES, NOUNS, VERBS, TreeSpec, edit_signature, make_tree
 from indexer.core.encodings import load_encoding
 from indexer.core.tokens import TiktokenCounter
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.service.client import connect
 from indexer.service.workspace import Workspace
 

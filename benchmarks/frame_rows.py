@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.measure import Row, merkle, run, take_turns
 from benchmarks.trees import TreeSpec, edit_signature, make_tree
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.generators.treesitter import parser_of
 
 ORDINARY = 12

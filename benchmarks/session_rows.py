@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.measure import Row
 from indexer.core.clock import ManualClock
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.sessions import Session, make_content
 
 SIZES = (100, 1_000, 10_000)

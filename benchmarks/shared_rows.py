@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.measure import Row, merkle, run, take_turns
 from benchmarks.trees import make_tree
 from indexer.core.frames import MemoKey
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.shared.base import SharedError
 from indexer.shared.opening import open_store
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.measure import REPOSITORY, Row, merkle, run, take_turns
 from benchmarks.trees import TreeSpec, edit_one, make_tree
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.service.client import connect
 
 GIT_ENV = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}

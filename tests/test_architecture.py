@@ -59,7 +59,7 @@ HOMES = {
 LATE = {
     "cli.failures": {"traceback"},  # only for a mistake of ours
     "cli.group": {"difflib"},  # only for a command that does not exist
-    "engine.resolve": {"difflib"},  # only for a node that does not exist
+    "engine.tree.resolve": {"difflib"},  # only for a node that does not exist
     "cli.index_checks": {"indexer.store.database", "indexer.store.trees"},  # only `doctor`
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly
@@ -72,11 +72,11 @@ LATE = {
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     # most workspaces have no such file; only `config` shows an address
-    "engine.config": {"tomllib", "indexer.shared.masking"},
+    "engine.settings": {"tomllib", "indexer.shared.masking"},
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
-    "service.workspace": {"indexer.engine.engine"},  # a client of a service needs no database
+    "service.workspace": {"indexer.engine.workspace"},  # a client of a service needs no database
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
     "watch.choose": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }

@@ -10,7 +10,7 @@ from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text, show
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
-from indexer.engine.roles import ROLES
+from indexer.engine.frames.roles import ROLES
 from indexer.errors import ExitCode
 
 

@@ -12,8 +12,8 @@ from indexer.cli.opening import root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
-from indexer.engine.config import SETTINGS, Settings, load_settings
-from indexer.engine.llm_settings import LLM_SETTINGS, LlmSetting, load_llm_settings
+from indexer.engine.models.settings import LLM_SETTINGS, LlmSetting, load_llm_settings
+from indexer.engine.settings import SETTINGS, Settings, load_settings
 from indexer.errors import ExitCode
 
 

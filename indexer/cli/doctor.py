@@ -29,10 +29,10 @@ from indexer.errors import CorruptError, ExitCode
 from indexer.store.layout import Layout, read_format
 
 if TYPE_CHECKING:
-    from indexer.engine import repair
+    from indexer.engine.durable import repair
 else:
     # A package that is not installed is something to report, not to fail from.
-    repair = LateModule("indexer.engine.repair")
+    repair = LateModule("indexer.engine.durable.repair")
 
 _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 _NAME: Final = 14

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indexer.engine.config import parse_duration
+from indexer.engine.settings import parse_duration
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

@@ -12,9 +12,9 @@ from indexer.cli.machine_checks import Check
 from indexer.cli.team_checks import check_team
 from indexer.core import paths
 from indexer.core.hashing import workspace_hash
-from indexer.engine.config import FILE, Settings, load_settings
 from indexer.engine.late import LateModule
-from indexer.engine.llm_settings import declared_models, load_llm_settings
+from indexer.engine.models.settings import declared_models, load_llm_settings
+from indexer.engine.settings import FILE, Settings, load_settings
 from indexer.errors import CorruptError, LockedError, MerkleError
 from indexer.generators.llm.client import check_extra
 from indexer.service.address import runtime_folder
@@ -24,7 +24,7 @@ from indexer.store.layout import FOLDER, Format, Layout, is_initialised, read_fo
 from indexer.store.lock import OwnerLock, holder, locked_by
 from indexer.synthesis.base import Tokens
 
-types = LateModule("indexer.engine.types")
+types = LateModule("indexer.engine.frames.types")
 
 _REPAIR: Final = "`merkle repair` rebuilds it from the files and the journal"
 

@@ -13,8 +13,8 @@ from indexer.cli.opening import root_of
 from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
 from indexer.cli.output import print_text, show
 from indexer.core.paths import on_screen
-from indexer.engine.config import load_settings
-from indexer.engine.roles import check_agent_id
+from indexer.engine.frames.roles import check_agent_id
+from indexer.engine.settings import load_settings
 from indexer.errors import ExitCode, UncheckedError
 from indexer.mcp.clients import CLIENTS
 from indexer.mcp.install import find_place, install, snippet, uninstall

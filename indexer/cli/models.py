@@ -22,7 +22,7 @@ CONFIRM = "needs_yes"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-llm_settings = LateModule("indexer.engine.llm_settings")
+llm_settings = LateModule("indexer.engine.models.settings")
 
 
 class _Amount(click.ParamType[float]):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from indexer.cli.options import Globals
-from indexer.engine.config import load_settings
+from indexer.engine.settings import load_settings
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import connect
 from indexer.service.workspace import MARKERS, Workspace, find_workspace

@@ -13,7 +13,6 @@ import click
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
 from indexer.cli.session_reference import SESSION_KEYS, SESSION_NOTES
-from indexer.engine.config import RESERVED, SETTINGS
 from indexer.engine.documents import (
     DiffDocument,
     LogDocument,
@@ -22,6 +21,7 @@ from indexer.engine.documents import (
     StatusDocument,
     ValidateDocument,
 )
+from indexer.engine.settings import RESERVED, SETTINGS
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")

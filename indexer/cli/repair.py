@@ -15,7 +15,7 @@ from indexer.cli.output import show
 from indexer.cli.progress import scan_progress
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
-from indexer.engine.repair import repair
+from indexer.engine.durable.repair import repair
 from indexer.errors import ExitCode
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from indexer.cli.columns import counted
 from indexer.cli.machine_checks import Check
-from indexer.engine.config import load_settings
 from indexer.engine.late import LateModule
+from indexer.engine.settings import load_settings
 from indexer.errors import UsageError
 
 # Most workspaces have no team.
-sharing = LateModule("indexer.engine.sharing")
+sharing = LateModule("indexer.engine.team.exchange")
 client = LateModule("indexer.shared.client")
 base = LateModule("indexer.shared.base")
 masking = LateModule("indexer.shared.masking")

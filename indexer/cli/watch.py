@@ -19,7 +19,7 @@ from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
 from indexer.cli.signals import ends_politely
 from indexer.cli.units import AUTO, LAUNCHD, SYSTEMD, unit_name, unit_text, usual_manager
-from indexer.engine.config import load_settings
+from indexer.engine.settings import load_settings
 from indexer.errors import ExitCode
 
 if TYPE_CHECKING:

@@ -8,12 +8,14 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
 
 if TYPE_CHECKING:
-    from indexer.engine import locking, proving, report
-    from indexer.engine.engine import Engine
+    from indexer.engine.tree import lock as locking
+    from indexer.engine.tree import prove as proving
+    from indexer.engine.tree import report
+    from indexer.engine.workspace import Engine
 else:
-    locking = LateModule("indexer.engine.locking")
-    proving = LateModule("indexer.engine.proving")
-    report = LateModule("indexer.engine.report")
+    locking = LateModule("indexer.engine.tree.lock")
+    proving = LateModule("indexer.engine.tree.prove")
+    report = LateModule("indexer.engine.tree.report")
 
 
 class AuditMethods:

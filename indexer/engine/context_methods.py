@@ -9,10 +9,10 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
 
 if TYPE_CHECKING:
-    from indexer.engine import composition
-    from indexer.engine.engine import Engine
+    from indexer.engine.search import compose as composition
+    from indexer.engine.workspace import Engine
 else:
-    composition = LateModule("indexer.engine.composition")
+    composition = LateModule("indexer.engine.search.compose")
 
 
 class ContextMethods:

@@ -8,29 +8,25 @@ from typing import TYPE_CHECKING, cast
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
-from indexer.engine.steps import Steps, run_to_end
+from indexer.engine.long_work import Steps, run_to_end
 
 if TYPE_CHECKING:
-    from indexer.engine import (
-        agents,
-        compaction,
-        explain,
-        maintenance,
-        notes,
-        reading,
-        runs,
-        transfer,
-    )
-    from indexer.engine.engine import Engine
+    from indexer.engine.durable import compact as compaction
+    from indexer.engine.durable import packs as transfer
+    from indexer.engine.frames import agents, explain, notes
+    from indexer.engine.frames import read as reading
+    from indexer.engine.make import commands as maintenance
+    from indexer.engine.make import run as runs
+    from indexer.engine.workspace import Engine
 else:
-    agents = LateModule("indexer.engine.agents")
-    compaction = LateModule("indexer.engine.compaction")
-    explain = LateModule("indexer.engine.explain")
-    maintenance = LateModule("indexer.engine.maintenance")
-    notes = LateModule("indexer.engine.notes")
-    reading = LateModule("indexer.engine.reading")
-    runs = LateModule("indexer.engine.runs")
-    transfer = LateModule("indexer.engine.transfer")
+    agents = LateModule("indexer.engine.frames.agents")
+    compaction = LateModule("indexer.engine.durable.compact")
+    explain = LateModule("indexer.engine.frames.explain")
+    maintenance = LateModule("indexer.engine.make.commands")
+    notes = LateModule("indexer.engine.frames.notes")
+    reading = LateModule("indexer.engine.frames.read")
+    runs = LateModule("indexer.engine.make.run")
+    transfer = LateModule("indexer.engine.durable.packs")
 
 
 class FrameMethods:

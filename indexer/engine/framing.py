@@ -9,26 +9,27 @@ from typing import TYPE_CHECKING, Any
 from indexer.core.frames import FrameId, HeadKey
 from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
-from indexer.engine.config import Settings, load_settings
-from indexer.engine.corpus import Corpus
-from indexer.engine.journaling import open_journal
+from indexer.engine.durable.journal import open_journal
+from indexer.engine.frames.heads import Shelf
+from indexer.engine.frames.read import States, count_states
+from indexer.engine.frames.types import DEFAULT_TOKENIZER, FrameType, load_types
 from indexer.engine.late import LateModule
-from indexer.engine.prompt_files import own_prompts, prompt_contents
-from indexer.engine.reading import States, count_states
-from indexer.engine.shelf import Shelf
-from indexer.engine.types import DEFAULT_TOKENIZER, FrameType, load_types
+from indexer.engine.models.prompt_files import own_prompts, prompt_contents
+from indexer.engine.search.corpus import Corpus
+from indexer.engine.settings import Settings, load_settings
 from indexer.store.frames import FrameStore
 from indexer.store.journal import Journal
 from indexer.store.postings import PostingStore
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
-    from indexer.engine import session_desk, sharing
-    from indexer.engine.engine import Engine
-    from indexer.engine.session_desk import Desk
+    from indexer.engine.sessions import open_sessions as session_desk
+    from indexer.engine.sessions.open_sessions import Desk
+    from indexer.engine.team import exchange as sharing
+    from indexer.engine.workspace import Engine
 else:
-    session_desk = LateModule("indexer.engine.session_desk")
-    sharing = LateModule("indexer.engine.sharing")
+    session_desk = LateModule("indexer.engine.sessions.open_sessions")
+    sharing = LateModule("indexer.engine.team.exchange")
 
 
 class Framing:

@@ -12,7 +12,7 @@ from indexer.engine.late import LateModule
 
 if TYPE_CHECKING:
     from indexer.engine import session_operations as operations
-    from indexer.engine.engine import Engine
+    from indexer.engine.workspace import Engine
 else:
     operations = LateModule("indexer.engine.session_operations")
 

@@ -9,10 +9,10 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.late import LateModule
 
 if TYPE_CHECKING:
-    from indexer.engine import team
-    from indexer.engine.engine import Engine
+    from indexer.engine.team import commands as team
+    from indexer.engine.workspace import Engine
 else:
-    team = LateModule("indexer.engine.team")
+    team = LateModule("indexer.engine.team.commands")
 
 
 class SharedMethods:

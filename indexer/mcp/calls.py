@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from indexer.engine.roles import AgentError
+from indexer.engine.frames.roles import AgentError
 from indexer.errors import UsageError
 from indexer.mcp.arguments import checked
 from indexer.mcp.context_calls import compose, manifest, search

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from indexer.engine.roles import AgentError
+from indexer.engine.frames.roles import AgentError
 from indexer.service.served import ServedWorkspace
 from indexer.service.workspace import Workspace
 

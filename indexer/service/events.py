@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 
 from indexer.core.changes import Change, summarize
-from indexer.engine.events import Event
+from indexer.engine.make.events import Event
 from indexer.store.trees import Root
 
 QUEUE: Final = 10_000

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from indexer.core import paths
 from indexer.engine.documents import ScanDocument
-from indexer.engine.engine import Engine
-from indexer.engine.root import EmptiedError, ReplacedError, UnavailableError
+from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
+from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.scopes import RULE_FILES
 from indexer.service.cookies import Cookies

@@ -6,15 +6,15 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from indexer.engine.engine import Engine
-from indexer.engine.events import Outcome
-from indexer.engine.llm_settings import LlmSettings, load_llm_settings
-from indexer.engine.model_calls import GRACE, ModelCalls
-from indexer.engine.model_pass import ModelPass
-from indexer.engine.regeneration import Regeneration
-from indexer.engine.sharing import PATIENCE_SERVED
-from indexer.engine.taking_in import end, take_in, take_in_left
-from indexer.engine.types import FrameType
+from indexer.engine.frames.types import FrameType
+from indexer.engine.make.events import Outcome
+from indexer.engine.make.one_pass import Regeneration
+from indexer.engine.models.calls import GRACE, ModelCalls
+from indexer.engine.models.intake import end, take_in, take_in_left
+from indexer.engine.models.model_pass import ModelPass
+from indexer.engine.models.settings import LlmSettings, load_llm_settings
+from indexer.engine.team.exchange import PATIENCE_SERVED
+from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UsageError
 from indexer.generators.llm.budget import Caps
 from indexer.regenerate.plan import sources_of

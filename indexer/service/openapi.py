@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from indexer import __version__
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.service.arguments import SCHEMAS, Check
 from indexer.service.operations import OPERATIONS, Operation
 from indexer.service.routes import FIXED, JSON, FixedRoute

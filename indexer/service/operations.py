@@ -23,8 +23,8 @@ from indexer.service.arguments import (
 )
 
 if TYPE_CHECKING:
-    from indexer.engine.engine import Engine
-    from indexer.engine.steps import Steps
+    from indexer.engine.long_work import Steps
+    from indexer.engine.workspace import Engine
 
 _MARKS: Final[dict[str, Check]] = {"once": is_text, "again": is_flag}
 """With which a client makes sure that a request is carried out once."""

@@ -15,7 +15,7 @@ from typing import Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
 from indexer.service.address import Listening, socket_path
 from indexer.service.client import connect

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from indexer.engine.config import load_settings
+from indexer.engine.settings import load_settings
 from indexer.errors import ExitCode, MerkleError, NoWorkspaceError, UncheckedError
 from indexer.service.client import Client, RemoteError, ServiceError, connect
 from indexer.service.workspace import MARKERS, Workspace

@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from indexer import __version__
-from indexer.engine.engine import Engine
-from indexer.engine.status import recorded_status
+from indexer.engine.tree.status import recorded_status
+from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UsageError
 from indexer.service.arguments import checked
 from indexer.service.events import Broadcast

@@ -31,7 +31,7 @@ from indexer.service.shared_commands import SharedCommands
 from indexer.store.layout import FOLDER, initialise, is_initialised
 
 if TYPE_CHECKING:
-    from indexer.engine.engine import Engine
+    from indexer.engine.workspace import Engine
 
 T = TypeVar("T")
 
@@ -247,7 +247,7 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands, 
     def _attach(self, deadline: float) -> None:
         """Become the owner, or find the service that is; wait for a command that has the lock."""
         # Imported late: with a service running, a command never needs the database library.
-        from indexer.engine.engine import Engine
+        from indexer.engine.workspace import Engine
 
         while True:
             self._client = connect(self.root)

@@ -16,9 +16,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from indexer.engine.history import UnknownRootError
-from indexer.engine.resolve import UnknownNodeError
-from indexer.engine.session_desk import SessionUnknownError
+from indexer.engine.sessions.open_sessions import SessionUnknownError
+from indexer.engine.tree.history import UnknownRootError
+from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.errors import MerkleError, UsageError
 from indexer.service.server import Api, status_of
 from indexer.web import live, text

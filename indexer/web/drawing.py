@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from indexer.core.paths import on_screen
-from indexer.engine.chart import CHARACTERS_PER_TOKEN, Chart, Known
+from indexer.engine.frames.coverage import CHARACTERS_PER_TOKEN, Chart, Known
 from indexer.web.text import number, plural, query
 from indexer.web.treemap import Tile, draw
 

@@ -12,11 +12,11 @@ from indexer import __version__
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.core.tree import Tree
-from indexer.engine.chart import Chart
 from indexer.engine.documents import JsonObject
-from indexer.engine.engine import Engine
-from indexer.engine.freshness import judge
-from indexer.engine.resolve import UnknownNodeError
+from indexer.engine.frames.coverage import Chart
+from indexer.engine.frames.freshness import judge
+from indexer.engine.tree.resolve import UnknownNodeError
+from indexer.engine.workspace import Engine
 from indexer.errors import UsageError
 from indexer.service.server import Api
 from indexer.web.drawing import MEANINGS, bar, maps

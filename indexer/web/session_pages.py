@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from indexer.engine.documents import JsonObject
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.errors import UsageError
 from indexer.service.server import Api
 from indexer.web.pages import LISTED, Query, pager

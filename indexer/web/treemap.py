@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from indexer.engine.chart import Known
+from indexer.engine.frames.coverage import Known
 
 HEADING: Final = 22.0
 """Height of the strip that names a folder above its children."""

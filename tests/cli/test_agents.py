@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.cli.agent import ROLES
-from indexer.engine import agents
+from indexer.engine.frames import agents
 
 
 def test_the_roles_are_the_engines() -> None:

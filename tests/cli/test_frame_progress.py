@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine import sharing, shelf
+from indexer.engine.frames import heads as shelf
+from indexer.engine.team import exchange as sharing
 from indexer.service.workspace import Workspace
 from indexer.store import postings
 

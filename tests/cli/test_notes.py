@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from indexer.cli.put_frame import LONGEST
-from indexer.engine.notes import MAX_BODY
-from indexer.engine.reading import VIEWS
+from indexer.engine.frames.notes import MAX_BODY
+from indexer.engine.frames.read import VIEWS
 
 NOTE = ["--type", "note", "--agent", "alice"]
 SECRET = "AKIA" + "QX7ZK2MB4NR6TL3W"

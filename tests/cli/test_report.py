@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from indexer.cli.markdown import cell, code, table
 from indexer.cli.report import write_whole
 from indexer.cli.treemap import Box, boxes, weight
-from indexer.engine import report as report_engine
+from indexer.engine.tree import report as report_engine
 
 NASTY = "<script>alert(1)</script>\"'&|`x`*[a](http://b)@c\u202e"
 VOID = {"meta", "br", "img", "link", "input", "hr"}

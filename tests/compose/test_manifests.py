@@ -12,11 +12,11 @@ import pytest
 from indexer.compose.manifest import manifest_id
 from indexer.core.canonical import canonical_json
 from indexer.core.clock import ManualClock
-from indexer.engine.engine import Engine
-from indexer.engine.history import UnknownRootError
-from indexer.engine.manifests import UnknownManifestError
-from indexer.engine.repair import repair
-from indexer.engine.transfer import PackContentError
+from indexer.engine.durable.packs import PackContentError
+from indexer.engine.durable.repair import repair
+from indexer.engine.search.manifests import UnknownManifestError
+from indexer.engine.tree.history import UnknownRootError
+from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError
 from indexer.store.pack import read_pack, write_pack
 from tests.frames.space import Space, python

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.engine import shelf
-from indexer.engine.corpus import Corpus
-from indexer.engine.engine import Engine
-from indexer.engine.repair import repair
+from indexer.engine.durable.repair import repair
+from indexer.engine.frames import heads as shelf
+from indexer.engine.search.corpus import Corpus
+from indexer.engine.workspace import Engine
 from indexer.store import database, postings
 from indexer.store.migrations import MIGRATIONS
 from tests.frames.space import Space, python

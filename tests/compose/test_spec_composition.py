@@ -8,7 +8,7 @@ import pytest
 
 from indexer.compose.request import RequestError
 from indexer.core.clock import ManualClock
-from indexer.engine.resolve import UnknownNodeError
+from indexer.engine.tree.resolve import UnknownNodeError
 from tests.frames.space import Space, python
 
 QUESTIONS = ({}, {"query": "python"}, {"nodes": ["src/one/a.py"]}, {"order": "type"})

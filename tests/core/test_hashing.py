@@ -243,7 +243,7 @@ def test_scan_order_does_not_take_part(tmp_path: Path, monkeypatch: pytest.Monke
 def test_hash_seed_does_not_take_part(tmp_path: Path) -> None:
     root = small_workspace(tmp_path / "w")
     program = (
-        "import sys; from indexer.engine.engine import Engine; from pathlib import Path\n"
+        "import sys; from indexer.engine.workspace import Engine; from pathlib import Path\n"
         "with Engine.create(Path(sys.argv[1])) as engine: print(engine.scan()['root'])"
     )
     found = set()

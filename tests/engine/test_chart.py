@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from indexer.engine import chart as chart_module
-from indexer.engine.chart import Chart, Known
-from indexer.engine.engine import Engine
-from indexer.engine.scanning import all_of
+from indexer.engine.frames import coverage as chart_module
+from indexer.engine.frames.coverage import Chart, Known
+from indexer.engine.tree.scan import all_of
+from indexer.engine.workspace import Engine
 
 DECLARED = '[types.outline]\nscope = {}\nfile = "outline"\nfolder = "summarize"\n'
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.config import (
+from indexer.engine.settings import (
     RESERVED,
     SETTINGS,
     ConfigError,
@@ -127,7 +127,7 @@ def test_what_is_no_text_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_parser_is_loaded_only_for_a_file(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from indexer.engine.config import load_settings\n"
+        "import sys; from pathlib import Path; from indexer.engine.settings import load_settings\n"
         "load_settings(Path(sys.argv[1])); print('tomllib' in sys.modules)"
     )
     line = [sys.executable, "-c", program, str(tmp_path)]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from indexer.core.clock import ManualClock
-from indexer.engine.engine import Engine
-from indexer.engine.history import UnknownRootError
+from indexer.engine.tree.history import UnknownRootError
+from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
 
 

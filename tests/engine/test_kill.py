@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
 
 REPOSITORY = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 WORK = """
 import itertools, json, sys
 from pathlib import Path
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 root, seed = Path(sys.argv[1]), int(sys.argv[2])
 print("started", flush=True)
 with Engine(root) as engine:

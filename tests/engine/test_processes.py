@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.processes import HelperProcesses, ProcessEndedError
+from indexer.engine.make.processes import HelperProcesses, ProcessEndedError
 
 MODULE = """
 import os, sys
-from indexer.engine.processes import answer_questions
+from indexer.engine.make.processes import answer_questions
 
 def answer(question):
     if question == "die":
@@ -90,7 +90,7 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path: Path) -> None:
 
 OWNER = """
 import sys, time
-from indexer.engine.processes import HelperProcesses
+from indexer.engine.make.processes import HelperProcesses
 helpers = HelperProcesses(2, "doubling", 1)
 print(*{pid for _ in range(20) for pid in helpers.map(["pid", "pid"])}, flush=True)
 time.sleep(600)

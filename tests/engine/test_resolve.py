@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from indexer.core.paths import PathError
-from indexer.engine.engine import Engine
-from indexer.engine.resolve import AmbiguousNodeError, UnknownNodeError
+from indexer.engine.tree.resolve import AmbiguousNodeError, UnknownNodeError
+from indexer.engine.workspace import Engine
 from indexer.errors import UsageError
 
 

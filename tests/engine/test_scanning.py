@@ -13,8 +13,8 @@ import pytest
 
 from indexer.core.clock import ManualClock
 from indexer.core.hashing import HASHES
-from indexer.engine.engine import Engine
-from indexer.engine.root import EmptiedError, ReplacedError, UnavailableError
+from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
+from indexer.engine.workspace import Engine
 from indexer.errors import NoWorkspaceError, UsageError
 from indexer.scan import hashpool
 from indexer.store.layout import initialise

@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from indexer.core.clock import ManualClock
-from indexer.engine import session_desk
-from indexer.engine.repair import repair
+from indexer.engine.durable.repair import repair
+from indexer.engine.sessions import open_sessions as session_desk
 from indexer.errors import CorruptError, MerkleError, UsageError
 from indexer.sessions import Session
 from indexer.sessions.session import replay_state
@@ -84,7 +84,7 @@ def test_a_session_comes_back_after_a_restart_without_a_replay(
     assert everything(kept) == everything(replayed)
     space.reopen()
     monkeypatch.setattr(Session, "replay", None)
-    monkeypatch.setattr("indexer.engine.session_desk.open_state", None)
+    monkeypatch.setattr("indexer.engine.sessions.open_sessions.open_state", None)
     assert everything(space.engine.framing.desk.open("talk").session.state) == everything(replayed)
     assert all_of(space) == before
 

@@ -27,7 +27,7 @@ from indexer.core.clock import ManualClock, SystemClock
 from indexer.core.hashing import HASHES, WorkspaceHash
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.scan.assemble import assemble
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous, TreeBefore
 from indexer.scan.reconcile import reconcile

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.core.clock import Clock
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
 
 # Where a sync costs nothing: this is about what is written, not about how durably.

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from indexer.core.frames import FrameId
-from indexer.engine import regeneration, workers
-from indexer.engine.events import Outcome
-from indexer.engine.regeneration import Regeneration
+from indexer.engine.make import one_pass as regeneration
+from indexer.engine.make import workers
+from indexer.engine.make.events import Outcome
+from indexer.engine.make.one_pass import Regeneration
 from indexer.errors import CorruptError, UsageError
 from tests.frames.space import Space, python
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine import workers
+from indexer.engine.make import workers
 from indexer.errors import MerkleError
 from tests.frames.space import Space, python
 

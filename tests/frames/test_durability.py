@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
-from indexer.engine.repair import repair
+from indexer.engine.durable.repair import repair
+from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, ExitCode, MerkleError
 from tests.frames.space import FAST, Space, python
 

@@ -10,7 +10,8 @@ import pytest
 from indexer.core.clock import ManualClock
 from indexer.core.frames import Head
 from indexer.core.tree import Entry
-from indexer.engine import regeneration, workers
+from indexer.engine.make import one_pass as regeneration
+from indexer.engine.make import workers
 from indexer.regenerate.plan import Rules
 from tests.frames.space import Space, python
 

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from indexer.core.clock import ManualClock
-from indexer.engine.agents import AgentError
-from indexer.engine.notes import MAX_BODY, FrameRefusedError
-from indexer.engine.resolve import UnknownNodeError
+from indexer.engine.frames.agents import AgentError
+from indexer.engine.frames.notes import MAX_BODY, FrameRefusedError
+from indexer.engine.tree.resolve import UnknownNodeError
 from tests.frames.space import Space, python
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLX"

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from indexer.engine.agents import AgentError
-from indexer.engine.notes import FrameRefusedError
+from indexer.engine.frames.agents import AgentError
+from indexer.engine.frames.notes import FrameRefusedError
 from tests.frames.space import Space
 
 

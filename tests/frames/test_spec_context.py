@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from indexer.engine.resolve import UnknownNodeError
+from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.errors import MerkleError, UsageError
 from tests.frames.space import Space, python
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from indexer.core.clock import ManualClock
-from indexer.engine.transfer import PackContentError
+from indexer.engine.durable.packs import PackContentError
 from indexer.errors import UsageError
 from indexer.store.pack import read_pack, write_pack
 from tests.frames.space import Space, python

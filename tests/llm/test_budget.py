@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.core.tokens import TiktokenCounter
-from indexer.engine.runs import NeedsYesError, NoPriceError
+from indexer.engine.make.run import NeedsYesError, NoPriceError
 from indexer.generators.llm.budget import Budget, Caps, Price, Refused, Reserved
 from indexer.generators.llm.calling import Brake, Caller, Failure
 from indexer.generators.llm.client import Answer, CallFailed

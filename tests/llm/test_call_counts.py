@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from indexer.engine.model_pass import ModelPass
-from indexer.engine.repair import repair
+from indexer.engine.durable.repair import repair
+from indexer.engine.models.model_pass import ModelPass
 from tests.frames.space import Space, python
 from tests.llm.conftest import OUTLINED, Asking, declaration, lose_database
 from tests.llm.server import ModelServer, says
@@ -282,7 +282,7 @@ def test_answers_that_come_while_the_plan_is_still_worked_through(
     asking: Asking, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A step each: answers for the first folders arrive long before the last file is looked at.
-    monkeypatch.setattr("indexer.engine.model_pass.CHUNK", 1)
+    monkeypatch.setattr("indexer.engine.models.model_pass.CHUNK", 1)
     files = {f"a{n}/b/m{n}.py": python(f"f{n}") for n in range(12)}
     space = asking(files, llm="ask_above_calls = 1000\nconcurrency = 8")
     real = ModelPass.step

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from indexer.core.tokens import TiktokenCounter
-from indexer.engine.config import ConfigError
-from indexer.engine.llm_settings import load_llm_settings
+from indexer.engine.models.settings import load_llm_settings
+from indexer.engine.settings import ConfigError
 from indexer.errors import UsageError
 from tests.frames.space import python
 from tests.llm.conftest import BOTH, KEY, KEY_NAME, OUTLINED, Asking, declaration
@@ -336,7 +336,7 @@ def test_nothing_is_loaded_before_a_model_is_asked(asking: Asking) -> None:
     space = asking(TWO)
     space.engine.close()
     script = (
-        "import sys; from indexer.engine.engine import Engine; from pathlib import Path\n"
+        "import sys; from indexer.engine.workspace import Engine; from pathlib import Path\n"
         "with Engine(Path(sys.argv[1])) as engine:\n"
         "    engine.status(); engine.refresh_types(); engine.regenerate(models=False)\n"
         "assert not {'openai', 'httpx2', 'pydantic', 'tiktoken'} & set(sys.modules)\n"

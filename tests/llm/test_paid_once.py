@@ -23,7 +23,7 @@ from tests.service.conftest import Service, wait_until
 EVERYTHING = 8
 """Four files, which are asked for at once, and four folders."""
 AT_ONCE = 4
-NO_GRACE = "import indexer.engine.taking_in as late; late.GRACE = 0.0"
+NO_GRACE = "import indexer.engine.models.intake as late; late.GRACE = 0.0"
 """Nothing rests on an answer that comes in time."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.core.frames import fingerprint
-from indexer.engine.types import load_types
+from indexer.engine.frames.types import load_types
 from indexer.generators.base import FileInput
 from indexer.generators.llm.cutting import cut_to, shares
 from indexer.generators.llm.options import counter, make_writer

@@ -254,7 +254,7 @@ def test_criterion_clear_separation_from_core_engine(project: Path) -> None:
         "import sys\n"
         "for name in ('click', 'rich', 'mcp', 'starlette', 'uvicorn'): sys.modules[name] = None\n"
         "from pathlib import Path\n"
-        "from indexer.engine.engine import Engine\n"
+        "from indexer.engine.workspace import Engine\n"
         "with Engine(Path(sys.argv[1])) as engine:\n"
         "    engine.scan()\n"
         "    engine.regenerate()\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.errors import ExitCode, MerkleError
 from indexer.service.workspace import Workspace
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.service.client import Client, ServiceError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _SCANNER = """
 import random, sys
 from pathlib import Path
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 root, chance = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
 with Engine.create(root) as engine:
     print("ready", flush=True)

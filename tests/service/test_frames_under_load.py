@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError
 from indexer.service.client import connect
 from indexer.service.workspace import Workspace

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.service import keeper as keeping
 from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper, KeeperError
@@ -148,7 +148,7 @@ def test_the_unexpected_ends_it_visibly(
 
 def test_a_service_that_fails_says_so(sample: Path, services: Callable[..., Any]) -> None:
     inject = """
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 def fail(*arguments, **options): raise RuntimeError("nobody thought of this")
 Engine.reconcile = fail
 """

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.service.workspace import Workspace
 from tests.service.conftest import wait_until
 
 Start = Callable[..., Any]
 
 LATER = """
-import indexer.engine.shelf, indexer.store.postings
-indexer.engine.shelf.AT_ONCE = 0
+import indexer.engine.frames.heads, indexer.store.postings
+indexer.engine.frames.heads.AT_ONCE = 0
 indexer.store.postings.TOGETHER = 7
 """
 """Everything is indexed afterwards, in many small portions."""

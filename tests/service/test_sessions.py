@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError
 from indexer.service.workspace import Workspace
 from indexer.sessions import import_session
@@ -197,8 +197,9 @@ def _nested(depth: int) -> Any:
 COMMITTER = """
 import os, signal, sys
 from pathlib import Path
-from indexer.engine import session_desk, session_operations
-from indexer.engine.engine import Engine
+from indexer.engine import session_operations
+from indexer.engine.sessions import open_sessions as session_desk
+from indexer.engine.workspace import Engine
 from indexer.store import frames, journal, sessions
 
 def die(*ignored, **options):

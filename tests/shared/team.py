@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
 
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"

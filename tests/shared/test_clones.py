@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine import sharing
+from indexer.engine.team import exchange as sharing
 from tests.shared.team import TYPES, Member, files, ran
 
 OUTLINES = '[types.outline]\nfile = "outline"\nfolder = "summarize"\n'
@@ -150,7 +150,7 @@ def test_pull_brings_all_for_work_without_the_server(
     any_url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", any_url)
-    monkeypatch.setattr("indexer.engine.team.PUSH", 7)
+    monkeypatch.setattr("indexer.engine.team.commands.PUSH", 7)
     first, second = (Member(files(20)) for _ in "12")
     members += [first, second]
     total = first.full_pass()["regenerated"]
@@ -170,8 +170,8 @@ def test_small_chunks_and_portions_give_the_same(
     members.append(alone)
     alone.full_pass()
     # Also so small that bodies at hand are let go of in the middle.
-    monkeypatch.setattr("indexer.engine.regeneration.CHUNK", 5)
-    monkeypatch.setattr("indexer.engine.regeneration._SHORT_CHUNK", 0)
+    monkeypatch.setattr("indexer.engine.make.one_pass.CHUNK", 5)
+    monkeypatch.setattr("indexer.engine.make.one_pass._SHORT_CHUNK", 0)
     monkeypatch.setattr(sharing, "PORTION", 3)
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     for _ in "12":

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from indexer.core.frames import BodyHash, MemoKey
-from indexer.engine.sharing import Exchange
+from indexer.engine.team.exchange import Exchange
 from indexer.shared.base import Entry, Row, SharedError, SharedStore
 from indexer.shared.client import Client, Membership
 from indexer.shared.opening import open_store

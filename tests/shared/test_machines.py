@@ -16,15 +16,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from indexer.engine.engine import Engine
-from indexer.engine.events import Outcome
-from indexer.engine.regeneration import Regeneration
+from indexer.engine.make.events import Outcome
+from indexer.engine.make.one_pass import Regeneration
+from indexer.engine.workspace import Engine
 from indexer.shared.postgres import PostgresStore
 from indexer.shared.schema import MIGRATIONS
 from tests.shared.postgres import Postgres
 from tests.shared.team import Member, files, ran
 
-SMALL = "import indexer.engine.sharing as s; s.PORTION = 4"
+SMALL = "import indexer.engine.team.exchange as s; s.PORTION = 4"
 
 
 def finished(process: subprocess.Popen[str], code: int = 0) -> Any:
@@ -188,7 +188,7 @@ def test_a_server_that_does_not_answer_costs_one_bounded_wait(
         port = silent.getsockname()[1]
         monkeypatch.setenv("MERKLE_SHARED_URL", f"postgresql://u@127.0.0.1:{port}/d")
         monkeypatch.setenv("MERKLE_SHARED_TIMEOUT", "1s")
-        monkeypatch.setattr("indexer.engine.regeneration.CHUNK", 5)
+        monkeypatch.setattr("indexer.engine.make.one_pass.CHUNK", 5)
         member = Member(files(40))
         members.append(member)
         engine = member.open()

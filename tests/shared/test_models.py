@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from indexer.core.frames import MemoKey
-from indexer.engine.repair import repair
+from indexer.engine.durable.repair import repair
 from tests.llm.conftest import declaration, lose_database
 from tests.llm.paid import Full, has_answers
 from tests.llm.server import ModelServer, fails, held, questions

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from indexer.engine.engine import Engine
-from indexer.engine.runs import NeedsYesError
+from indexer.engine.make.run import NeedsYesError
+from indexer.engine.workspace import Engine
 from tests.llm.conftest import FILES, OUTLINED
 from tests.llm.server import ModelServer
 from tests.shared.postgres import Postgres
@@ -204,11 +204,12 @@ def test_people_see_what_comes_from_the_team(
 _ALONE = """
 import sys
 from pathlib import Path
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 with Engine(Path(sys.argv[1])) as engine:
     totals = engine.regenerate(plan=True)["totals"]
 assert (totals["calls"], totals["team"], totals["team_problem"]) == (8, 0, None), totals
-loaded = {"indexer.engine.sharing", "indexer.shared.client", "psycopg", "sqlite3"} & {*sys.modules}
+unwanted = {"indexer.engine.team.exchange", "indexer.shared.client", "psycopg", "sqlite3"}
+loaded = unwanted & {*sys.modules}
 assert not loaded, loaded
 """
 

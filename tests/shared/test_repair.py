@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.events import Outcome
-from indexer.engine.llm_settings import load_llm_settings
-from indexer.engine.model_calls import ModelCalls
-from indexer.engine.model_pass import ModelPass
-from indexer.engine.repair import repair
-from indexer.engine.salvage import due_results
+from indexer.engine.durable.repair import repair
+from indexer.engine.durable.salvage import due_results
+from indexer.engine.make.events import Outcome
+from indexer.engine.models.calls import ModelCalls
+from indexer.engine.models.model_pass import ModelPass
+from indexer.engine.models.settings import load_llm_settings
 from indexer.generators.llm.budget import Caps
 from indexer.store.layout import Layout
 from indexer.store.pack import read_pack, write_pack

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from indexer.cli.group import cli
-from indexer.engine.config import ConfigError, load_settings
+from indexer.engine.settings import ConfigError, load_settings
 from indexer.service.keeper import Keeper
 from indexer.service.workspace import Workspace
 from indexer.shared.client import Client, Membership

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store import database as module
 from indexer.store.database import DamagedError, Database, DatabaseError, put_meta

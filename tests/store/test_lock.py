@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.errors import LockedError, UncheckedError
 from indexer.store.lock import OwnerLock, holder
 

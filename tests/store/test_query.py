@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.engine import Engine
+from indexer.engine.workspace import Engine
 from indexer.store.query import QueryError
 
 

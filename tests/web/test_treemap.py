@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.engine.chart import Known
+from indexer.engine.frames.coverage import Known
 from indexer.web.treemap import LEAST_AREA, MOST_CHILDREN, Box, Tile, draw, squarify
 
 

@@ -1,0 +1,1 @@
+"""What outlives a crash: the journal, packs, repair, compaction and validation."""

@@ -1,0 +1,134 @@
+"""Every invariant of frames, heads, basis, memo and journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
+    Frame,
+    FrameId,
+    Head,
+    frame_id,
+)
+from indexer.core.terms import MAX_COUNT, count_terms
+from indexer.core.tree import Tree
+from indexer.engine.frames.freshness import expected_basis, note_basis, stale_child
+from indexer.engine.frames.types import FrameType
+from indexer.engine.search.manifests import check_manifests
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+POSTINGS_CHECKED: Final = 2000
+"""Bodies whose postings are made again and compared; of more than these, an even sample."""
+
+Report = Callable[[str, str, str], None]
+"""Takes code, path and message of a finding."""
+
+
+def check_frames(engine: Engine, tree: Tree, error: Report) -> int:
+    """Check everything about frames; returns how many there are."""
+    frames = {stored.frame.frame_id: stored.frame for stored in engine.frames.all_frames()}
+    for frame in frames.values():
+        made = frame_id(frame.basis, frame.type, frame.agent, frame.content)
+        if made != frame.frame_id:
+            error("frame_id", frame.path, f"frame {frame.frame_id.hex()[:12]} has another id")
+    _check_bodies(engine, frames.values(), error)
+    _check_heads(engine, tree, frames, error)
+    _check_memo(engine, error)
+    check_manifests(engine, error)
+    _check_postings(engine, error)
+    for problem in engine.journal.check():
+        error("journal", "", str(problem))
+    return len(frames)
+
+
+def _check_bodies(engine: Engine, frames: Iterable[Frame], error: Report) -> None:
+    for sha256 in engine.frames.wrong_bodies():
+        error("body", "", f"body {sha256.hex()[:12]} has another content")
+    known = engine.frames.body_rows()
+    for frame in frames:
+        if frame.content not in known:
+            error("body", frame.path, f"frame {frame.frame_id.hex()[:12]} has no body")
+
+
+def _check_heads(
+    engine: Engine, tree: Tree, frames: Mapping[FrameId, Frame], error: Report
+) -> None:
+    slots = sorted(engine.shelf.slots.items())
+    engine.framing.load_note_inputs(
+        head.frame_id
+        for (_, agent), heads in slots
+        if not agent.startswith(GENERATED_AGENT_PREFIX)
+        for head in heads.values()
+    )
+    for (frame_type, agent), heads in slots:
+        declared = engine.types.get(frame_type)
+        for path, head in sorted(heads.items()):
+            frame = frames.get(head.frame_id)
+            if frame is None:
+                error("head", path, f"the head of {frame_type} by {agent} is not stored")
+                continue
+            if (frame.path, frame.type, frame.agent) != (path, frame_type, agent):
+                error("head", path, f"the head of {frame_type} by {agent} belongs elsewhere")
+            if (frame.basis, frame.content) != (head.basis, head.content):
+                error("head", path, f"the head of {frame_type} by {agent} is not its frame")
+            if not engine.shelf.has_body(head.content):
+                error("body", path, f"the head of {frame_type} by {agent} has lost its content")
+            if not agent.startswith(GENERATED_AGENT_PREFIX):
+                _check_note(engine, path, frame, error)
+            elif declared is not None:
+                _check_generated(engine, tree, declared, path, agent, head, error)
+
+
+def _check_note(engine: Engine, path: str, frame: Frame, error: Report) -> None:
+    document = engine.note_inputs(frame.frame_id)
+    if document is None or note_basis(engine.algorithm, path, document) != frame.basis:
+        error("basis", path, f"the basis of {frame.type} by {frame.agent} does not follow")
+
+
+def _check_generated(
+    engine: Engine,
+    tree: Tree,
+    declared: FrameType,
+    path: str,
+    agent: str,
+    head: Head,
+    error: Report,
+) -> None:
+    """A head that counts as fresh must have exactly the basis computed now, from fresh heads."""
+    rules, entry = declared.rules, tree.get(path)
+    if entry is None or not rules.covers(path) or not rules.wants(entry):
+        return
+    if agent != rules.agent_for(entry) or not rules.is_current(head, entry):
+        return
+    if entry.folder is not None and (below := stale_child(engine, declared, path, entry)):
+        error("basis", path, f"the {declared.name} frame counts as fresh, {below[0]} does not")
+    expected = expected_basis(engine, tree, declared, path, entry)
+    if expected is not None and expected != head.basis:
+        error("basis", path, f"the {declared.name} frame counts as fresh, its basis moved")
+
+
+def _check_postings(engine: Engine, error: Report) -> None:
+    """Postings of live bodies against their text: of all of them, or of an even sample."""
+    live = sorted(
+        {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+    )
+    step = -(-len(live) // POSTINGS_CHECKED) or 1
+    bodies = engine.frames.live_bodies(live[::step])
+    found = engine.framing.postings.of_bodies([number for number, _, _ in bodies])
+    indexed_below = engine.shelf.indexed_below
+    for number, length, text in bodies:
+        waits = number >= indexed_below
+        counts = {} if waits else count_terms(text)
+        expected = {term: min(count, MAX_COUNT) for term, count in counts.items()}
+        if found[number] != expected or length != (None if waits else sum(counts.values())):
+            error("postings", "", f"the postings of body {number} are not those of its text")
+
+
+def _check_memo(engine: Engine, error: Report) -> None:
+    for key, (_, content) in engine.frames.memo().items():
+        if content is not None and not engine.shelf.has_body(content):
+            error("memo", "", f"memo entry {key.hex()[:12]} names a body that is not stored")

@@ -1,0 +1,135 @@
+"""`repair`: put aside what is damaged, rebuild from the files and the journal, say what is gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from indexer.core.hashing import WorkspaceHash, workspace_hash
+from indexer.engine.documents import JsonObject
+from indexer.engine.durable.salvage import due_results, missing_records, settled_sessions, with_due
+from indexer.engine.workspace import Engine
+from indexer.errors import CorruptError, MerkleError
+from indexer.store import journal
+from indexer.store.layout import Layout, read_format
+from indexer.store.lock import OwnerLock
+from indexer.store.share_queue import ShareQueue
+
+
+def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> JsonObject:
+    """Check the journal and the database; rebuild what does not hold. Never deletes anything."""
+    algorithm = workspace_hash(read_format(root).hash_name)
+    layout = Layout(root)
+    done: list[str] = []
+    gone: list[str] = []
+    quarantined: list[str] = []
+    lock = OwnerLock(layout.lock, "repair")
+    lock.acquire(wait=10.0)
+    try:
+        _repair_journal(layout, algorithm, done, gone, quarantined)
+    finally:
+        lock.release()
+    problem = _database_problem(root)
+    if problem is not None:
+        lock.acquire(wait=10.0)
+        try:
+            moved = quarantine_database(layout)
+        finally:
+            lock.release()
+        quarantined += [str(path) for path in moved]
+        done.append(f"the database was put aside: {problem}")
+        gone.append("older deterministic frames and the history of roots")
+    with Engine(root, role="repair") as engine:
+        records = engine.redone
+        due = ShareQueue(engine.database).count()
+        scanned = engine.scan(progress=progress)
+        if problem is not None:
+            done.append(f"rebuilt from a scan and {records} journal records")
+        if done and due:
+            done.append(
+                f"{due} results are due to the team; the next push gives those that it lacks"
+            )
+        return {
+            "repaired": bool(done),
+            "done": done,
+            "gone": gone,
+            "quarantined": quarantined,
+            "records": records,
+            "due": due,
+            "root": scanned["root"],
+            "nodes": scanned["nodes"],
+        }
+
+
+def _repair_journal(
+    layout: Layout,
+    algorithm: WorkspaceHash,
+    done: list[str],
+    gone: list[str],
+    quarantined: list[str],
+) -> None:
+    """Write the journal anew when it is damaged, or lacks what the database still has."""
+    problems: list[object] = ["it is missing"]
+    saved = journal.Salvage()
+    if layout.journal.exists():
+        problems = list(journal.check(layout.journal))
+        saved = journal.salvage(layout.journal)
+    kept = [record for _, record in saved.records]
+    found = missing_records(layout, algorithm, kept)
+    kept, sessions, lost = settled_sessions(layout, kept)
+    found += sessions
+    if not found and not problems:
+        return
+    # The database goes too, and with it the queue of what the team is still to be given.
+    due = due_results(layout)
+    if not found and not due and not layout.journal.exists():
+        return
+    layout.journal.mkdir(exist_ok=True)
+    written = with_due((*kept, *found), due)
+    moved = journal.replace(layout.journal, written, layout.quarantine)
+    quarantined.append(str(moved))
+    reason = problems[0] if problems else "it ends before what the database has applied"
+    done.append(f"the journal was put aside and written anew: {reason}")
+    if found:
+        done.append(f"{len(found)} records that the journal lost came from the database")
+    for numbers in saved.gone:
+        gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
+    gone += lost
+    # The numbers moved, so what the database applied cannot be compared any more.
+    if layout.database.exists():
+        quarantined += [str(path) for path in quarantine_database(layout)]
+        done.append("the database was put aside, to be rebuilt from the new journal")
+
+
+def _database_problem(root: Path) -> str | None:
+    """Why the database cannot be kept; None when it holds."""
+    try:
+        with Engine(root, role="repair") as engine:
+            found = engine.validate()
+    except CorruptError as error:
+        return error.message
+    except MerkleError:
+        raise
+    if found["errors"]:
+        first = found["errors"][0]
+        return f"{len(found['errors'])} findings, first: {first['message']}"
+    return None
+
+
+def quarantine_database(layout: Layout) -> list[Path]:
+    """Move the database file and its WAL into a fresh folder of the quarantine."""
+    layout.quarantine.mkdir(exist_ok=True)
+    number = 1
+    while (target := layout.quarantine / f"database-{number}").exists():
+        number += 1
+    target.mkdir()
+    moved = []
+    # The WAL first: a crash in between must not leave it beside a database that is not its own.
+    for source in (layout.database.with_name(layout.database.name + ".wal"), layout.database):
+        if source.exists():
+            destination = target / source.name
+            shutil.move(os.fspath(source), destination)
+            moved.append(destination)
+    return moved

@@ -1,0 +1,261 @@
+"""`validate`: every invariant of what is stored, and with `content` the disk against it."""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+import subprocess
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from indexer.core import lockfile, paths
+from indexer.core.changes import summarize, tree_changes
+from indexer.core.ids import is_id_prefix
+from indexer.core.kinds import Kind
+from indexer.core.tree import Tree
+from indexer.engine.documents import FindingDocument, ValidateDocument
+from indexer.engine.durable.frame_checks import check_frames
+from indexer.engine.late import LateModule
+from indexer.engine.tree.lock import check_lock
+from indexer.engine.tree.root import UnavailableError
+from indexer.engine.tree.scan import look
+from indexer.errors import MerkleError, UsageError
+from indexer.scan.reading import hash_file, open_folder
+from indexer.scan.scopes import INFO_EXCLUDE
+from indexer.scan.walk import reason_of
+from indexer.store.sessions import SessionStore
+from indexer.store.trees import Root
+
+if TYPE_CHECKING:
+    from indexer.engine.durable import session_checks
+    from indexer.engine.workspace import Engine
+else:
+    session_checks = LateModule("indexer.engine.durable.session_checks")
+
+NOTES: Final = {
+    "xxh3_128": "xxh3_128 detects accidents; it is no protection against files written on purpose "
+    "to collide. `merkle init --hash sha256` is.",
+    "sha256": "sha256 also holds against files written on purpose to collide.",
+}
+_SHOWN: Final = 20
+
+
+class _Findings:
+    """Collects what was found, by weight."""
+
+    def __init__(self) -> None:
+        self.errors: list[FindingDocument] = []
+        self.warnings: list[FindingDocument] = []
+        self.unchecked: list[FindingDocument] = []
+        self._told: set[tuple[str, str]] = set()
+
+    def error(self, code: str, path: str, message: str) -> None:
+        self.errors.append({"code": code, "path": path, "message": message})
+
+    def warning(self, code: str, path: str, message: str) -> None:
+        self.warnings.append({"code": code, "path": path, "message": message})
+
+    def could_not(self, code: str, path: str, message: str) -> None:
+        # Two looks at the same folder have the same to say.
+        if (code, path) not in self._told:
+            self._told.add((code, path))
+            self.unchecked.append({"code": code, "path": path, "message": message})
+
+
+def validate_document(
+    engine: Engine,
+    *,
+    content: bool,
+    subset: tuple[int, int] | None,
+    expect_root: str | None,
+    locked: bool = False,
+) -> ValidateDocument:
+    """Run every check and put the findings together."""
+    if expect_root is not None and not is_id_prefix(expect_root):
+        raise UsageError(f"{expect_root!r} is no root id", hint="give its hexadecimal digits")
+    findings = _Findings()
+    head = engine.trees.head()
+    nodes = frames = 0
+    if head is None:
+        findings.could_not("never_scanned", "", "nothing has been recorded yet: run `merkle scan`")
+    else:
+        tree = _check_stored(engine, head, findings)
+        if tree is not None:
+            nodes = tree.root.totals.nodes
+            frames = check_frames(engine, tree, findings.error)
+            if content or subset is not None:
+                _check_content(engine, tree, subset, findings)
+            if locked:
+                _check_locked(engine, findings)
+        for path, reason in engine.trees.remarks().unreadable:
+            findings.could_not("unreadable", path, f"could not be read: {reason}")
+        _check_rules(engine, findings)
+        if expect_root is not None and not head.root.hex().startswith(expect_root):
+            findings.error(
+                "unexpected_root", "", f"the root is {head.root.hex()}, expected {expect_root}"
+            )
+    if SessionStore(engine.database).names():
+        session_checks.check_sessions(engine, findings.error)
+    return {
+        "valid": not findings.errors and not findings.unchecked,
+        "root": head.root.hex() if head else None,
+        "node_count": nodes,
+        "frame_count": frames,
+        "errors": findings.errors,
+        "warnings": findings.warnings,
+        "unchecked": findings.unchecked,
+        "hash": engine.algorithm.name,
+        "note": NOTES[engine.algorithm.name],
+    }
+
+
+def _check_stored(engine: Engine, head: Root, findings: _Findings) -> Tree | None:
+    """Build the tree from the log and compare every id that was recorded with the one it has."""
+    try:
+        tree = engine.trees.tree_at(head.seq)
+    except MerkleError as error:
+        findings.error(error.code, "", error.message)
+        return None
+    recorded = engine.trees.recorded_ids(head.seq)
+    for path, entry in tree.walk():
+        found = recorded.pop(path, None)
+        if found is None:
+            findings.error("not_recorded", path, "is implied by its children but not recorded")
+        elif found[0] != entry.content_id:
+            findings.error("content_id", path, "recorded content id does not follow from the tree")
+        elif found[1] != tree.node_id(path, entry):
+            findings.error(
+                "node_id", path, "recorded NodeID does not follow from place and content"
+            )
+    for path in recorded:
+        findings.error("stray", path, "is recorded but has no place in the tree")
+    if head.root != tree.root_id or head.content_id != tree.root.content_id:
+        findings.error("root", "", "the recorded root is not the root of the recorded tree")
+    if head.totals != tree.root.totals:
+        findings.error("totals", "", f"recorded {head.totals}, counted {tree.root.totals}")
+    _check_log(engine, findings)
+    _check_listings(engine, tree, findings)
+    return tree
+
+
+def _check_log(engine: Engine, findings: _Findings) -> None:
+    for seq, problem in engine.trees.log_problems():
+        findings.error("log", "", f"root {seq}: {problem}")
+
+
+def _check_listings(engine: Engine, tree: Tree, findings: _Findings) -> None:
+    listings = engine.trees.listings()
+    if listings is None:
+        return
+    try:
+        cached = engine.trees.tree(listings)
+    except (MerkleError, ValueError) as error:
+        findings.error("stat_cache", "", f"the stat cache is unreadable: {error}")
+        return
+    for path, _, _ in tree_changes(tree, cached):
+        findings.error("stat_cache", path, "the stat cache and the tree disagree")
+
+
+def _check_content(
+    engine: Engine, tree: Tree, subset: tuple[int, int] | None, findings: _Findings
+) -> None:
+    """Read files again and compare, all of them or one part of several."""
+    if subset is not None:
+        _check_part(engine, tree, subset, findings)
+        return
+    try:
+        looked = look(engine, force=True, accept_empty=True)
+    except UnavailableError as error:
+        findings.could_not("unavailable", "", error.message)
+        return
+    for remark in looked.unreadable:
+        findings.could_not("unreadable", remark.path, f"could not be read: {remark.reason}")
+    if looked.tree is None:
+        return
+    summary = summarize(tree_changes(tree, looked.tree))
+    for code, listed in (
+        ("added", summary.added), ("modified", summary.modified), ("removed", summary.removed),
+    ):  # fmt: skip
+        for path in listed:
+            findings.error(f"disk_{code}", path, f"{code} on disk since the last scan")
+
+
+def _check_locked(engine: Engine, findings: _Findings) -> None:
+    """Compare what is on disk now with merkle.lock, whatever was recorded last."""
+    try:
+        looked = look(engine, accept_empty=True)
+    except UnavailableError as error:
+        findings.could_not("unavailable", "", error.message)
+        return
+    for remark in looked.unreadable:
+        findings.could_not("unreadable", remark.path, f"could not be read: {remark.reason}")
+    check_lock(engine, looked.tree or engine.tree, findings.error, findings.could_not)
+
+
+def _check_part(engine: Engine, tree: Tree, subset: tuple[int, int], findings: _Findings) -> None:
+    part, parts = subset
+    for path, entry in tree.walk():
+        if entry.kind is not Kind.FILE or zlib.crc32(path.encode()) % parts != part - 1:
+            continue
+        parent, name = paths.split(path)
+        try:
+            folder = open_folder(engine.root, parent)
+        except OSError as problem:
+            findings.error("disk_removed", path, f"its folder: {reason_of(problem)}")
+            continue
+        _check_file(engine, folder, path, paths.text_to_os(name), entry.content_id, findings)
+
+
+def _check_file(
+    engine: Engine, folder: int, path: str, name: str, expected: bytes, findings: _Findings
+) -> None:
+    try:
+        stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not modes.S_ISREG(stat.st_mode):
+            findings.error("disk_modified", path, "is no longer a regular file")
+        elif hash_file(engine.algorithm, name, folder, stat)[0] != expected:
+            findings.error("disk_modified", path, "modified on disk since the last scan")
+    except FileNotFoundError:
+        findings.error("disk_removed", path, "removed on disk since the last scan")
+    except (OSError, MerkleError) as problem:
+        findings.could_not("unreadable", path, f"could not be read: {reason_of(problem)}")
+    finally:
+        os.close(folder)
+
+
+def _check_rules(engine: Engine, findings: _Findings) -> None:
+    """Warn about what makes roots differ between clones."""
+    exclude = engine.root / INFO_EXCLUDE
+    try:
+        lines = exclude.read_bytes().splitlines()
+    except OSError:
+        lines = []
+    if any(line.strip() and not line.startswith(b"#") for line in lines):
+        findings.warning(
+            "info_exclude", INFO_EXCLUDE,
+            "has rules of its own: the root may differ in another clone of the same content",
+        )  # fmt: skip
+    hidden = list(_tracked_but_ignored(engine))
+    for path in hidden[:_SHOWN]:
+        findings.warning("tracked_ignored", path, "is tracked by git but ignored by a rule here")
+    if len(hidden) > _SHOWN:
+        more = len(hidden) - _SHOWN
+        findings.warning("tracked_ignored", "", f"and {more} more tracked files are ignored")
+
+
+def _tracked_but_ignored(engine: Engine) -> Iterator[str]:
+    if not (engine.root / ".git").exists():
+        return
+    try:
+        listed = subprocess.run(
+            ["git", "-C", str(engine.root), "ls-files", "-z"],
+            capture_output=True, timeout=30, check=True, stdin=subprocess.DEVNULL,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return
+    for raw in filter(None, listed.split(b"\0")):
+        path = paths.bytes_to_text(raw)
+        # The lock is meant to be committed, and to be no part of the tree it describes.
+        if path != lockfile.NAME and engine.scopes.ignores(path, is_folder=False):
+            yield path

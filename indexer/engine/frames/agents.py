@@ -1,0 +1,75 @@
+"""Agents: who may read, write and synthesize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from indexer.engine.documents import JsonObject
+from indexer.engine.frames.roles import CAPABILITIES, ROLES, AgentError, check_agent_id
+from indexer.store.frames import Agent
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+
+def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
+    """Register an agent, or give a known one another role."""
+    able = check_agent(agent_id, role, can)
+    known = engine.frames.agents().get(agent_id)
+    if known != Agent(agent_id, role, able):
+        engine.journal_and_apply(
+            [{"kind": "agent", "id": agent_id, "role": role, "can": list(able)}]
+        )
+    return list_agents(engine)
+
+
+def check_agent(agent_id: str, role: str, can: Sequence[str]) -> tuple[str, ...]:
+    """What an agent of that id and role is able to do; raises when there can be none."""
+    check_agent_id(agent_id)
+    if role not in ROLES:
+        raise AgentError(f"{role!r} is no role", hint=f"use one of: {', '.join(ROLES)}")
+    allowed = CAPABILITIES[role]
+    for capability in can:
+        if capability not in allowed:
+            raise AgentError(
+                f"a {role} cannot {capability}", hint=f"a {role} can: {', '.join(allowed)}"
+            )
+    return tuple(sorted(set(can))) or allowed
+
+
+def list_agents(engine: Engine) -> JsonObject:
+    """Every registered agent."""
+    return {
+        "agents": [
+            {"id": agent.id, "role": agent.role, "can": list(agent.capabilities)}
+            for agent in engine.frames.agents().values()
+        ]
+    }
+
+
+def require_agent(engine: Engine, agent: str, capability: str) -> JsonObject:
+    """Say that an agent may do something, for what is done in no agent's name; else raise."""
+    if capability not in CAPABILITIES["synthesis"]:
+        raise AgentError(
+            f"{capability!r} is no capability",
+            hint=f"use one of: {', '.join(CAPABILITIES['synthesis'])}",
+        )
+    check_writer(engine, agent, capability)
+    return {"agent": agent, "capability": capability}
+
+
+def check_writer(engine: Engine, agent_id: str, capability: str = "write") -> None:
+    """Raise unless a registered agent may do that."""
+    agent = engine.frames.agents().get(agent_id)
+    role = next(name for name in ROLES if capability in CAPABILITIES[name])
+    if agent is None:
+        raise AgentError(
+            f"there is no agent {agent_id!r}",
+            hint=f"register it: `merkle agent add {agent_id} --role {role}`",
+        )
+    if capability not in agent.capabilities:
+        raise AgentError(
+            f"agent {agent_id} is a {agent.role} and cannot {capability}",
+            hint=f"`merkle agent add {agent_id} --role {role}` gives it that right",
+        )

@@ -1,0 +1,231 @@
+"""How much is known where, and whether it is fresh: sums per folder, kept up to date by what moves.
+
+Built once, on first use; after that a change costs its path to the root.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from indexer.core import paths
+from indexer.core.changes import tree_changes
+from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, Freshness, Head
+from indexer.core.tree import Entry, Tree
+from indexer.engine.frames.freshness import judge
+from indexer.engine.frames.heads import Shelf, Slot
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+CHARACTERS_PER_TOKEN: Final = 4
+"""What a token is taken to hold where thousands of texts have to be weighed at once."""
+
+NO_FRAME: Final = "none"
+STATES: Final = (
+    NO_FRAME,
+    Freshness.FRESH.value,
+    Freshness.STALE.value,
+    Freshness.UNKNOWN.value,
+    Freshness.UNMANAGED.value,
+)
+"""What a node can be: the worst that can be said of what is known about it."""
+
+_FRESH, _STALE, _UNKNOWN, _UNMANAGED = range(1, 5)
+# The first of these that one of a node's frames is, the node is.
+_WORST_FIRST: Final = (
+    (Freshness.STALE, _STALE),
+    (Freshness.UNKNOWN, _UNKNOWN),
+    (Freshness.FRESH, _FRESH),
+    (Freshness.UNMANAGED, _UNMANAGED),
+)
+_SHIFT: Final = 8
+"""A node's tokens and state are kept as one number: tokens * 8 + state."""
+
+
+class Known(NamedTuple):
+    """What is known at a node, and at everything below it."""
+
+    path: str
+    name: str
+    kind: str
+    state: str
+    tokens: int
+    """Estimated tokens of the frames at and below the node."""
+    bytes: int
+    entries: int
+    """How many children it has."""
+    nodes: int
+    counts: dict[str, int]
+    """How many nodes at and below it are in which state."""
+
+
+class Chart:
+    """The sums of one open workspace; any thread may ask."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.RLock()
+        self._tree: Tree | None = None
+        self._shelf: Shelf | None = None
+        self._version = 0
+        self._rules: tuple[object, ...] = ()
+        self._own: dict[str, int] = {}
+        self._sums: dict[str, list[int]] = {}
+        """Per folder the tokens below it, and how many nodes are in each state but the first."""
+
+    def __enter__(self) -> Chart:
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+    def bring_up_to(self, tree: Tree) -> None:
+        """Take in what has moved since; the tree is what is on disk."""
+        with self._lock:
+            shelf = self._engine.shelf
+            # Read first: what moves meanwhile is looked at again next time.
+            version = shelf.version
+            rules = tuple(declared.rules for declared in self._engine.types.values())
+            moved = shelf.moved_since(self._version) if shelf is self._shelf else None
+            if self._tree is None or moved is None or rules != self._rules:
+                self._own, self._sums = {}, {}
+                self._measure(tree, {path for heads in _copied(shelf) for path in heads})
+            else:
+                moved |= {change.path for change in tree_changes(self._tree, tree)}
+                self._measure(tree, moved)
+            self._tree, self._shelf, self._version, self._rules = tree, shelf, version, rules
+
+    def known(self, path: str) -> Known | None:
+        """One node of the tree last taken in."""
+        with self._lock:
+            entry = self._tree.get(path) if self._tree else None
+            return None if entry is None else self._known(path, paths.split(path)[1], entry)
+
+    def heaviest(self, path: str, count: int, *, by_files: bool = False) -> list[Known]:
+        """The children of a folder with the most tokens (or bytes), the heaviest first."""
+        with self._lock:
+            folder = self._tree.folder(path) if self._tree else None
+            if folder is None:
+                return []
+            found = (
+                (self._weight(where, entry, by_files), name, entry)
+                for name, entry in folder.entries.items()
+                for where in (paths.join(path, name),)
+            )
+            chosen = heapq.nsmallest(count, found, key=lambda one: (-one[0], one[1]))
+            return [self._known(paths.join(path, name), name, entry) for _, name, entry in chosen]
+
+    def in_state(self, state: str, limit: int, below: str = paths.ROOT) -> list[str]:
+        """The first paths at or below a node in a state, going only where there are some."""
+        with self._lock:
+            return list(itertools.islice(self._walk(STATES.index(state), below), limit))
+
+    def _walk(self, number: int, top: str) -> Iterator[str]:
+        stack = [top]
+        while stack and self._tree is not None:
+            path = stack.pop()
+            if self._own.get(path, 0) % _SHIFT == number:
+                yield path
+            folder = self._tree.folder(path)
+            if folder is not None and self._sums.get(path, _NOTHING)[number]:
+                below = [paths.join(path, name) for name in folder.entries]
+                stack += [where for where in reversed(below) if self._total(where)[number]]
+
+    # -- keeping the sums
+
+    def _measure(self, tree: Tree, changed: Iterable[str]) -> None:
+        """Weigh and judge some paths anew, and pass the difference on to the folders above."""
+        heads = {path: self._heads_at(path) for path in changed}
+        lengths = self._engine.frames.body_lengths(
+            head.content for found in heads.values() for head in found.values()
+        )
+        self._engine.framing.load_note_inputs(
+            head.frame_id
+            for found in heads.values()
+            for slot, head in found.items()
+            if not slot[1].startswith(GENERATED_AGENT_PREFIX)
+        )
+        for path, found in heads.items():
+            new = self._judged(tree, path, found, lengths)
+            old = self._own.get(path, 0)
+            if new != old:
+                self._put(path, old, new)
+
+    def _heads_at(self, path: str) -> dict[Slot, Head]:
+        return self._engine.shelf.heads_at(path)
+
+    def _judged(
+        self, tree: Tree, path: str, heads: dict[Slot, Head], lengths: dict[BodyHash, int]
+    ) -> int:
+        if not heads or tree.get(path) is None:
+            return 0
+        labels = {
+            slot: judge(self._engine, tree, path, *slot, head).freshness
+            for slot, head in heads.items()
+        }
+        found = set(labels.values())
+        state = next((number for label, number in _WORST_FIRST if label in found), 0)
+        if not state:
+            return 0
+        counted = {
+            head.content
+            for slot, head in heads.items()
+            if labels[slot] not in (Freshness.UNMANAGED, Freshness.ORPHANED)
+        }
+        tokens = sum(-(-lengths.get(body, 0) // CHARACTERS_PER_TOKEN) for body in counted)
+        return tokens * _SHIFT + state
+
+    def _put(self, path: str, old: int, new: int) -> None:
+        if new:
+            self._own[path] = new
+        else:
+            self._own.pop(path, None)
+        for folder in paths.ancestors(path):
+            sums = self._sums.setdefault(folder, list(_NOTHING))
+            sums[0] += new // _SHIFT - old // _SHIFT
+            if old:
+                sums[old % _SHIFT] -= 1
+            if new:
+                sums[new % _SHIFT] += 1
+            if not any(sums):
+                del self._sums[folder]
+
+    # -- telling
+
+    def _weight(self, path: str, entry: Entry, by_files: bool) -> int:
+        if by_files:
+            return entry.size
+        return self._total(path)[0]
+
+    def _total(self, path: str) -> list[int]:
+        """A node and everything below it."""
+        total = list(self._sums.get(path, _NOTHING))
+        own = self._own.get(path, 0)
+        total[0] += own // _SHIFT
+        if own:
+            total[own % _SHIFT] += 1
+        return total
+
+    def _known(self, path: str, name: str, entry: Entry) -> Known:
+        sums = self._total(path)
+        nodes = entry.folder.totals.nodes if entry.folder else 1
+        entries = len(entry.folder.entries) if entry.folder else 0
+        counts = dict(zip(STATES[1:], sums[1:], strict=True))
+        counts[NO_FRAME] = nodes - sum(sums[1:])
+        state = STATES[self._own.get(path, 0) % _SHIFT]
+        return Known(
+            path, name, entry.kind.label, state, sums[0], entry.size, entries, nodes, counts
+        )
+
+
+_NOTHING: Final = (0, 0, 0, 0, 0)
+
+
+def _copied(shelf: Shelf) -> list[list[str]]:
+    # Copied: the writing thread may add a head meanwhile.
+    return [list(heads) for heads in list(shelf.slots.values())]

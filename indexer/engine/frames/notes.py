@@ -1,0 +1,294 @@
+"""Frames written by agents: checked, bound to what was read, journalled, carried on a rename."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from indexer.core import paths
+from indexer.core.changes import Rename
+from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
+    ON_CONTENT,
+    ON_LISTING,
+    Action,
+    Frame,
+    FrameId,
+    Head,
+    HeadKey,
+    body_hash,
+    frame_id,
+)
+from indexer.core.ids import NodeId, is_id_prefix
+from indexer.core.kinds import Kind
+from indexer.core.secrets import find_secrets
+from indexer.core.tree import Entry, Tree
+from indexer.engine.documents import JsonObject
+from indexer.engine.frames.agents import check_writer
+from indexer.engine.frames.freshness import ON, SHA256, bound_document, judge, note_basis
+from indexer.engine.frames.types import TYPE_NAME
+from indexer.engine.make.events import Event
+from indexer.engine.tree.resolve import resolve_node
+from indexer.errors import CorruptError, UsageError
+from indexer.regenerate.plan import EVERY_TYPE
+from indexer.store.frames import FrameBatch, InputList
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+MAX_BODY: Final = 1 << 20
+MAX_META: Final = 16 << 10
+CARRIED_FROM: Final = "carried_from"
+
+
+class FrameRefusedError(UsageError):
+    """The frame cannot be stored as it is; nothing was."""
+
+    code = "frame_refused"
+
+
+def put_frame(
+    engine: Engine,
+    node: str,
+    content: str,
+    *,
+    frame_type: str,
+    agent: str,
+    seen: str | None = None,
+    on: str | None = None,
+    meta: Mapping[str, str] | None = None,
+    allow_secrets: bool = False,
+) -> JsonObject:
+    """Append a note, bound to what its author read."""
+    check_writer(engine, agent)
+    _check(engine, content, frame_type, meta or {}, allow_secrets)
+    path = resolve_node(engine, node)["path"]
+    engine.bring_up_to_date(path)
+    entry = engine.tree.get(path)
+    if entry is None:
+        raise FrameRefusedError(f"{paths.on_screen(path)} is gone", hint="scan, then look again")
+    if entry.kind is Kind.DIRECTORY and frame_type in engine.types:
+        raise FrameRefusedError(
+            f"folders' frames of type {frame_type} are made from their children's",
+            hint="write about a file in it, or under a type of your own",
+        )
+    on = on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
+    node_id, document = _bound_to(engine, path, entry, on, seen)
+    record = _record(engine, path, frame_type, agent, content, node_id, document, meta or {})
+    key: HeadKey = (path, frame_type, agent)
+    known = engine.shelf.head(*key)
+    created = not engine.shelf.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
+    if known is None or known.frame_id.hex() != record["frame_id"]:
+        engine.journal_and_apply([record])
+    head = engine.shelf.head(*key)
+    assert head is not None
+    judged = judge(engine, engine.tree, path, frame_type, agent, head)
+    return {
+        "frame_id": head.frame_id.hex(),
+        "created": created,
+        "path": path,
+        "freshness": judged.freshness.value,
+        "because": judged.because,
+    }
+
+
+def _check(
+    engine: Engine, content: str, frame_type: str, meta: Mapping[str, str], allow_secrets: bool
+) -> None:
+    if not TYPE_NAME.fullmatch(frame_type):
+        raise FrameRefusedError(
+            f"{frame_type!r} is no frame type",
+            hint="use lower-case letters, digits, dot, dash and underscore",
+        )
+    declared = engine.types.get(frame_type)
+    if declared is not None and not declared.rules.gathers:
+        raise FrameRefusedError(
+            f"frames of type {frame_type} are kept by a generator",
+            hint="write under a type of your own, such as note",
+        )
+    try:
+        size = len(content.encode())
+    except UnicodeEncodeError as error:
+        raise FrameRefusedError("the content is not valid Unicode text") from error
+    if size > MAX_BODY:
+        raise FrameRefusedError(
+            f"the content has {size} bytes; a frame holds at most {MAX_BODY}",
+            hint="say less, or split it over several types",
+        )
+    _check_meta(meta)
+    found = [] if allow_secrets else find_secrets(content)
+    if found:
+        raise FrameRefusedError(
+            f"the content looks like it holds a secret ({found[0].kind})",
+            hint="take it out, or pass --allow-secrets if it is none",
+        )
+
+
+def _check_meta(meta: Mapping[str, str]) -> None:
+    if not all(isinstance(k, str) and isinstance(v, str) for k, v in meta.items()):
+        raise FrameRefusedError("metadata must be text by name")
+    if CARRIED_FROM in meta:
+        raise FrameRefusedError(f"{CARRIED_FROM} is set when a note follows a rename, by nobody")
+    try:
+        size = sum(len(k.encode()) + len(v.encode()) for k, v in meta.items())
+    except UnicodeEncodeError as error:
+        raise FrameRefusedError("the metadata is not valid Unicode text") from error
+    if size > MAX_META:
+        raise FrameRefusedError(
+            f"the metadata has {size} bytes; it may have {MAX_META}", hint="say it in the content"
+        )
+
+
+def _bound_to(
+    engine: Engine, path: str, entry: Entry, on: str, seen: str | None
+) -> tuple[NodeId, dict[str, Any]]:
+    """The node an author read, and what of it the note is bound to."""
+    node_id, tree = engine.tree.node_id(path, entry), engine.tree
+    if seen is not None and not is_id_prefix(seen):
+        raise FrameRefusedError(f"{seen!r} is no NodeID", hint="give the id that was read")
+    if seen is not None and not node_id.hex().startswith(seen):
+        found = engine.trees.tree_with_node(path, seen)
+        if found is None:
+            raise FrameRefusedError(
+                f"{paths.on_screen(path)} never had a NodeID that begins with {seen}",
+                hint="pass the node_id that get-node gave you",
+            )
+        node_id, tree = found
+        old = tree.get(path)
+        assert old is not None
+        entry = old
+    document = bound_document(engine, tree, path, entry, on)
+    if document is None and tree is not engine.tree:
+        document = _frame_of_then(engine, path, node_id, on)
+    if document is None:
+        raise FrameRefusedError(
+            f"there is no fresh {on} of {paths.on_screen(path)} to bind to",
+            hint="bind with --on content, or run `merkle regenerate` first",
+        )
+    return node_id, document
+
+
+def _frame_of_then(engine: Engine, path: str, node_id: NodeId, on: str) -> dict[str, Any] | None:
+    """What the generated frame of an older version said, from the history."""
+    for stored in engine.frames.history(path, on):
+        frame = stored.frame
+        if frame.node_id == node_id and frame.agent.startswith(GENERATED_AGENT_PREFIX):
+            return {ON: on, SHA256: frame.content.hex()}
+    return None
+
+
+def _record(
+    engine: Engine,
+    path: str,
+    frame_type: str,
+    agent: str,
+    content: str,
+    node_id: NodeId,
+    document: dict[str, Any],
+    meta: Mapping[str, str],
+    origin: str | None = None,
+) -> JsonObject:
+    """A frame as the journal keeps it."""
+    basis = note_basis(engine.algorithm, path, document)
+    identity = frame_id(basis, frame_type, agent, body_hash(content))
+    record: JsonObject = {
+        "kind": "frame",
+        "frame_id": identity.hex(),
+        "path": path,
+        "type": frame_type,
+        "agent": agent,
+        "body": content,
+        "node_id": node_id.hex(),
+        "inputs": document,
+        "meta": dict(meta),
+        "created_ns": engine.clock.now_ns(),
+    }
+    if origin is not None:
+        record[CARRIED_FROM] = origin
+    return record
+
+
+def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+    """Put a journalled frame into a batch, checking that it is what its id says."""
+    path, frame_type, agent = record["path"], record["type"], record["agent"]
+    basis = note_basis(engine.algorithm, path, record["inputs"])
+    content = body_hash(record["body"])
+    identity = frame_id(basis, frame_type, agent, content)
+    if identity.hex() != record["frame_id"]:
+        raise CorruptError(
+            f"the frame {record['frame_id'][:12]} is not what its id says",
+            hint="run `merkle repair`",
+        )
+    text = json.dumps(record["inputs"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    inputs = hashlib.sha256(text.encode()).digest()
+    meta = dict(record["meta"])
+    action = Action.WRITTEN
+    if CARRIED_FROM in record:
+        action = Action.CARRIED
+        meta[CARRIED_FROM] = record[CARRIED_FROM]
+    batch.inputs[inputs] = InputList(None, text)
+    batch.bodies[content] = record["body"]
+    batch.frames.append(
+        Frame(
+            identity, path, frame_type, agent, basis, content,
+            NodeId(bytes.fromhex(record["node_id"])), inputs,
+            json.dumps(meta, sort_keys=True, ensure_ascii=False), record["created_ns"],
+        )
+    )  # fmt: skip
+    if record.get("head", True):
+        batch.heads[(path, frame_type, agent)] = Head(identity, basis, content, None, None, action)
+        _take_back_proofs(engine, path, frame_type, batch)
+
+
+def _take_back_proofs(engine: Engine, path: str, frame_type: str, batch: FrameBatch) -> None:
+    """Folders above that are made from notes of this type have to be shown fresh again."""
+    above = paths.ancestors(path)
+    for (kind, agent), heads in engine.shelf.slots.items():
+        if kind in (frame_type, EVERY_TYPE) and agent.startswith(GENERATED_AGENT_PREFIX):
+            for folder in above:
+                key = (folder, kind, agent)
+                head = batch.heads.get(key) or heads.get(folder)
+                if head is not None and head.verified is not None:
+                    batch.heads[key] = head._replace(verified=None)
+
+
+def carry(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list[Event]:
+    """Let notes follow nodes that a new tree has elsewhere; gives back what to tell of it."""
+    records = carry_records(engine, tree, renames)
+    engine.journal_and_apply(records)
+    return [
+        Event("carried", record["path"], record["type"], FrameId(bytes.fromhex(record["frame_id"])))
+        for record in records
+    ]
+
+
+def carry_records(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list[JsonObject]:
+    """The notes that follow renamed nodes: same content, same binding, new place."""
+    moves = {rename.old: rename.new for rename in renames}
+    found: list[tuple[str, str, str, Head]] = []
+    for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
+        if agent.startswith(GENERATED_AGENT_PREFIX):
+            continue
+        for old in sorted(heads):
+            above = next((p for p in (old, *paths.ancestors(old)) if p in moves), None)
+            if above is not None:
+                new = moves[above] + old[len(above) :]
+                found.append((new, frame_type, agent, heads[old]))
+    frames = engine.frames.frames(head.frame_id for *_, head in found)
+    bodies = engine.shelf.bodies(head.content for *_, head in found)
+    engine.framing.load_note_inputs(head.frame_id for *_, head in found)
+    records = []
+    for new, frame_type, agent, head in found:
+        document, entry = engine.note_inputs(head.frame_id), tree.get(new)
+        stored, body = frames.get(head.frame_id), bodies.get(head.content)
+        if document is None or entry is None or stored is None or body is None:
+            continue
+        meta = {k: v for k, v in json.loads(stored.frame.meta).items() if k != CARRIED_FROM}
+        node_id, origin = tree.node_id(new, entry), head.frame_id.hex()
+        record = _record(engine, new, frame_type, agent, body, node_id, document, meta, origin)
+        there = engine.shelf.head(new, frame_type, agent)
+        if there is None or there.frame_id.hex() != record["frame_id"]:
+            records.append(record)
+    return records

@@ -1,0 +1,279 @@
+"""Reading frames: a node with its context, histories and heads, each labelled with freshness."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from indexer.core import paths
+from indexer.core.clock import iso_utc
+from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, FrameId, Freshness, Head
+from indexer.core.tree import Tree
+from indexer.engine.documents import JsonObject
+from indexer.engine.frames.freshness import Judged, judge
+from indexer.engine.frames.heads import Slot
+from indexer.engine.search.corpus import live_corpus
+from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
+from indexer.errors import CorruptError, UsageError
+from indexer.store.frames import StoredFrame
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+VIEWS: Final = ("recency", "type", "agent", "relevance")
+LISTED: Final = 50
+"""How many frames that are not fresh `status` names."""
+
+
+def get_node(
+    engine: Engine,
+    node: str,
+    *,
+    view: str = "recency",
+    max_frames: int = 20,
+    frame_type: str | None = None,
+    agent: str | None = None,
+    query: str | None = None,
+) -> JsonObject:
+    """A node and the heads a view selects, in a deterministic order."""
+    if view not in VIEWS:
+        raise UsageError(f"there is no view {view!r}", hint=f"use one of: {', '.join(VIEWS)}")
+    if (view == "relevance") != (query is not None):
+        raise UsageError(
+            "the view relevance and a query belong together", hint="give both, or neither"
+        )
+    if max_frames < 0:
+        raise UsageError("max_frames cannot be negative")
+    found = resolve_node(engine, node)
+    path = found["path"]
+    tree = engine.tree_as_on_disk(path)
+    entry = tree.get(path)
+    if entry is None:
+        raise UnknownNodeError(f"{paths.on_screen(path)} is gone", hint="run `merkle scan`")
+    heads = {
+        slot: head
+        for slot, head in engine.shelf.heads_at(path).items()
+        if (frame_type is None or slot[0] == frame_type) and (agent is None or slot[1] == agent)
+    }
+    stored = engine.frames.frames(head.frame_id for head in heads.values())
+    lost = [head for head in heads.values() if head.frame_id not in stored]
+    if lost:
+        raise CorruptError(
+            f"the frame {lost[0].frame_id.hex()[:12]} of {paths.on_screen(path)} is not stored",
+            hint="run `merkle repair`",
+        )
+    scores = {} if query is None else _scores(engine, tree, path, query)
+    chosen = _ordered(view, heads, stored, scores)[:max_frames]
+    bodies = engine.shelf.bodies(head.content for _, head in chosen)
+    return {
+        "node_id": tree.node_id(path, entry).hex(),
+        "path": path,
+        "kind": entry.kind.label,
+        "content_id": entry.content_id.hex(),
+        "size": entry.size,
+        "superseded": found["superseded"],
+        "children": list(entry.folder.entries) if entry.folder else [],
+        "frames": [
+            _frame_document(
+                engine, stored[head.frame_id], slot, head,
+                judge(engine, tree, path, *slot, head), bodies,
+            )
+            for slot, head in chosen
+        ],
+        "frame_count": len(heads),
+    }  # fmt: skip
+
+
+def _scores(engine: Engine, tree: Tree, path: str, query: str) -> Mapping[FrameId, float]:
+    """What the heads of a node are worth for a query."""
+    with live_corpus(engine, tree, searched=True) as corpus:
+        return corpus.rank(query, corpus.at([path])).scores
+
+
+def _ordered(
+    view: str,
+    heads: dict[Slot, Head],
+    stored: dict[Any, StoredFrame],
+    scores: Mapping[FrameId, float],
+) -> list[tuple[Slot, Head]]:
+    """Heads in a view's order; ties end in the FrameID, never in a clock."""
+    keys: dict[str, Callable[[tuple[Slot, Head]], Any]] = {
+        "recency": lambda item: (-stored[item[1].frame_id].seq, item[1].frame_id),
+        "type": lambda item: (item[0], item[1].frame_id),
+        "agent": lambda item: (item[0][1], item[0][0], item[1].frame_id),
+        "relevance": lambda item: (
+            -scores.get(item[1].frame_id, 0.0),
+            -stored[item[1].frame_id].seq,
+            item[1].frame_id,
+        ),
+    }
+    return sorted(heads.items(), key=keys[view])
+
+
+def _frame_document(
+    engine: Engine,
+    stored: StoredFrame,
+    slot: Slot,
+    head: Head,
+    judged: Judged,
+    bodies: dict[BodyHash, str],
+) -> JsonObject:
+    content = bodies.get(head.content)
+    return {
+        "frame_id": head.frame_id.hex(),
+        "type": slot[0],
+        "agent": slot[1],
+        "freshness": judged.freshness.value,
+        "because": judged.because,
+        "tokens": engine.count_tokens(content) if content is not None else 0,
+        "content": content,
+        "created_at": iso_utc(stored.frame.created_ns),
+        "node_id": stored.frame.node_id.hex(),
+        "action": head.action.value,
+        "meta": json.loads(stored.frame.meta),
+    }
+
+
+def list_frames(
+    engine: Engine,
+    node: str,
+    *,
+    frame_type: str | None = None,
+    content: bool = False,
+    limit: int | None = None,
+) -> JsonObject:
+    """The history of a path, newest first: all of it, or so many; also of a path that is gone."""
+    path = path_of(engine, node)
+    tree = engine.tree_as_on_disk(path)
+    heads = engine.shelf.heads_at(path)
+    stored = engine.frames.history(path, frame_type, limit)
+    known = engine.shelf.bodies(one.frame.content for one in stored)
+    frames: list[JsonObject] = []
+    for one in stored:
+        frame = one.frame
+        head = heads.get((frame.type, frame.agent))
+        is_head = head is not None and head.frame_id == frame.frame_id
+        if is_head and head is not None:
+            judged = judge(engine, tree, path, frame.type, frame.agent, head)
+        else:
+            judged = Judged(Freshness.STALE, "a later frame took its place")
+        frames.append(
+            {
+                "frame_id": frame.frame_id.hex(),
+                "type": frame.type,
+                "agent": frame.agent,
+                "freshness": judged.freshness.value,
+                "because": judged.because,
+                "head": is_head,
+                "seq": one.seq,
+                "created_at": iso_utc(frame.created_ns),
+                "node_id": frame.node_id.hex(),
+                "content_sha256": frame.content.hex(),
+                "has_body": frame.content in known,
+                "meta": json.loads(frame.meta),
+            }
+        )
+        if content:
+            frames[-1]["content"] = known.get(frame.content)
+    return {"path": path, "frames": frames}
+
+
+def get_head(
+    engine: Engine, node: str, *, frame_type: str | None = None, agent: str | None = None
+) -> JsonObject:
+    """The heads of a path per type and agent."""
+    path = path_of(engine, node)
+    tree = engine.tree_as_on_disk(path)
+    heads = []
+    for slot, head in engine.shelf.heads_at(path).items():
+        if frame_type not in (None, slot[0]) or agent not in (None, slot[1]):
+            continue
+        judged = judge(engine, tree, path, *slot, head)
+        heads.append(
+            {
+                "path": path,
+                "type": slot[0],
+                "agent": slot[1],
+                "frame_id": head.frame_id.hex(),
+                "basis": head.basis.hex(),
+                "freshness": judged.freshness.value,
+                "because": judged.because,
+            }
+        )
+    return {"path": path, "heads": heads}
+
+
+def path_of(engine: Engine, node: str) -> str:
+    """The path of a node, also of one that is gone but has frames."""
+    try:
+        return resolve_node(engine, node)["path"]
+    except UnknownNodeError:
+        if node.startswith("id:"):
+            raise
+        path = paths.parse(node.removeprefix("path:"))
+        if not engine.frames.history(path):
+            raise
+        return path
+
+
+class States(NamedTuple):
+    """Heads by freshness: in all, per type, per agent, and which ones are not fresh because."""
+
+    totals: dict[str, int]
+    types: JsonObject
+    agents: list[JsonObject]
+    stale: list[JsonObject]
+
+
+def count_states(engine: Engine, tree: Tree | None) -> States:
+    """Judge every head; all unknown without a tree that is known to be what is on disk."""
+    totals = dict.fromkeys(("total", *(state.value for state in Freshness)), 0)
+    types: JsonObject = {}
+    covered: dict[str, set[str]] = {}
+    stale: list[JsonObject] = []
+    slots = sorted(engine.shelf.slots.items())
+    engine.framing.load_note_inputs(
+        head.frame_id
+        for (_, agent), heads in slots
+        if not agent.startswith(GENERATED_AGENT_PREFIX)
+        for head in list(heads.values())
+    )
+    for (frame_type, agent), heads in slots:
+        per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
+        nodes_of_agent = covered.setdefault(agent, set())
+        # Copied first: the writing thread may add a head meanwhile.
+        for path, head in list(heads.items()):
+            judged = Judged(Freshness.UNKNOWN)
+            if tree is not None:
+                judged = judge(engine, tree, path, frame_type, agent, head)
+            for counts in (totals, per_type):
+                counts["total"] += 1
+                counts[judged.freshness.value] += 1
+            if judged.freshness not in (Freshness.ORPHANED, Freshness.UNMANAGED):
+                nodes_of_agent.add(path)
+            written = not agent.startswith(GENERATED_AGENT_PREFIX)
+            if judged.because and (written or len(stale) < LISTED):
+                stale.append(_not_fresh(path, frame_type, agent, judged))
+    # Notes first: nothing makes those again by itself.
+    stale.sort(key=lambda one: (one["agent"].startswith(GENERATED_AGENT_PREFIX), one["path"]))
+    nodes = (tree or engine.tree).root.totals.nodes
+    agents = [
+        {
+            "id": agent,
+            "nodes_with_frame": len(found),
+            "coverage_pct": round(100 * min(len(found), nodes) / nodes, 1) if nodes else 0.0,
+        }
+        for agent, found in sorted(covered.items())
+    ]
+    return States(totals, types, agents, stale[:LISTED])
+
+
+def _not_fresh(path: str, frame_type: str, agent: str, judged: Judged) -> JsonObject:
+    return {
+        "path": path,
+        "type": frame_type,
+        "agent": agent,
+        "freshness": judged.freshness.value,
+        "because": judged.because,
+    }

@@ -1,0 +1,1 @@
+"""Making frames: what is stale is planned, made or taken from the memo, and stored."""

@@ -1,0 +1,500 @@
+"""Making what is stale again: leaves first, from the memo where it can, in small transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from indexer.core import paths
+from indexer.core.frames import (
+    Action,
+    BodyHash,
+    ChildBody,
+    ChildFrame,
+    Head,
+    MemoKey,
+    basis_of_generated,
+    basis_of_synthesis,
+    key_of_file,
+    key_of_folder,
+)
+from indexer.core.kinds import Kind
+from indexer.core.tree import Tree
+from indexer.engine.frames.freshness import Part, fresh_head, parts_of
+from indexer.engine.frames.inputs import children_document
+from indexer.engine.frames.types import FrameType, bystanders
+from indexer.engine.late import LateModule
+from indexer.engine.make.bodies import Bodies, MadeBody
+from indexer.engine.make.events import Event, Outcome
+from indexer.engine.make.new_frame import MadeFrame, place
+from indexer.engine.make.workers import Generated, GeneratorPool, Maker, Task
+from indexer.engine.models.questions import (
+    Answers,
+    FileSource,
+    FolderSource,
+    NoAnswers,
+    TextSource,
+    about_model,
+)
+from indexer.engine.team.chunk import Children, FolderWave, TeamWork
+from indexer.generators.llm.writer import ModelWriter
+from indexer.regenerate.plan import Step, chunks, stale_steps, waves
+from indexer.store.frames import FrameBatch
+from indexer.synthesis.base import ChildInput
+
+if TYPE_CHECKING:
+    from indexer.engine.team import models as model_team
+    from indexer.engine.workspace import Engine
+else:
+    # Only in a team with types that models write.
+    model_team = LateModule("indexer.engine.team.models")
+
+CHUNK: Final = 1000
+"""Frames stored together: what a kill in between can cost."""
+
+TEAM_CHUNK: Final = 4000
+"""The same in a team, where each chunk takes a conversation per level of its folders; what is
+computed here is stored in smaller portions before."""
+
+_SHORT_CHUNK: Final = 60
+"""Steps up to which each policy reads for itself."""
+
+
+@dataclass(slots=True)
+class Regeneration:
+    """Passes over one declared type, a stored chunk at a time."""
+
+    engine: Engine
+    tree: Tree
+    type: FrameType
+    outcome: Outcome
+    progress: Callable[[int], None] | None = None
+    asked_by: str | None = None
+    """Who asked for it: kept beside the frames, no part of their ids."""
+    answers: Answers = field(default_factory=NoAnswers)
+    """Who is told what a model has to write."""
+    patient: bool = False
+    """Whether folders wait until everything below them is current."""
+    _fetched: bool = False
+    """Whether the bodies that this chunk's policies may need have been read."""
+    _bodies: Bodies = field(init=False)
+    _pool: GeneratorPool | None = None
+    patience: float | None = None
+    """Seconds to wait for what another machine computes; None: as long as it does."""
+    _team: TeamWork | None = None
+    _stuck: set[tuple[str, bytes]] = field(default_factory=set)
+    """What could not be made current with the content it has: not tried again in this pass."""
+
+    def __post_init__(self) -> None:
+        self._bodies = Bodies(self.engine.shelf)
+
+    def run(self, within: str = paths.ROOT, *, recursive: bool = True) -> None:
+        """Make everything that is stale in the scope."""
+        steps = list(self._stale(within, recursive))
+        files = sum(step.entry.kind is Kind.FILE for step in steps)
+        try:
+            for chunk in chunks(iter(steps), TEAM_CHUNK if self._is_shared else CHUNK):
+                files -= self._run_chunk(chunk, files)
+                if self.progress is not None:
+                    self.progress(len(chunk) - (self._team.told_of if self._team else 0))
+            self._give_what_is_due()
+        finally:
+            self.close()
+
+    def run_some(self, tree: Tree, limit: int = CHUNK) -> bool:
+        """Make the first `limit` stale frames of a tree; True when something was made or tried."""
+        self.tree = tree
+        chunk = list(islice(self._stale(paths.ROOT, True), limit))
+        # A full chunk of files means that there is more to come, and workers are worth it.
+        files = sum(step.entry.kind is Kind.FILE for step in chunk)
+        self._run_chunk(chunk, files if len(chunk) < limit else 2 * limit)
+        return bool(chunk)
+
+    def run_steps(self, chunk: list[Step], files: int = 0) -> None:
+        """Make exactly these, children before parents, where their inputs are there."""
+        self._run_chunk(chunk, files)
+
+    def close(self) -> None:
+        """End the worker processes, if there are any."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
+        head_of = self.engine.shelf.heads_of(self.type.name)
+        settled = self.engine.shelf.settled(self.type.rules)
+        steps = stale_steps(
+            self.tree, self.type.rules, head_of, within, recursive=recursive, settled=settled
+        )
+        return (step for step in steps if (step.path, step.entry.content_id) not in self._stuck)
+
+    def _note_stuck(self, chunk: Iterable[Step]) -> None:
+        rules = self.type.rules
+        head_of = self.engine.shelf.heads_of(rules.type)
+        for step in chunk:
+            if not rules.is_current(head_of(step.path, rules.agent_for(step.entry)), step.entry):
+                self._stuck.add((step.path, step.entry.content_id))
+
+    def _workers(self) -> GeneratorPool | None:
+        maker = self.type.file
+        if (
+            maker is not None
+            and self._pool is None
+            and not isinstance(maker.generator, ModelWriter)
+        ):
+            sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
+            self._pool = GeneratorPool(
+                self.engine.root, self.engine.algorithm, maker.generator, sent
+            )
+        return self._pool
+
+    # -- with the team
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.engine.framing.exchange is not None and self.type.share
+
+    def _begin_teamwork(self) -> None:
+        """In a team, who computes what is settled chunk by chunk."""
+        exchange, shelf = self.engine.framing.exchange, self.engine.shelf
+        self._team = None
+        if exchange is not None and self._is_shared:
+            self._team = TeamWork(
+                exchange, lambda key: shelf.memo(key)[0], self._bodies.texts, self.patience,
+                self.progress,
+            )  # fmt: skip
+
+    def _give_what_is_due(self) -> None:
+        exchange = self.engine.framing.exchange
+        if exchange is not None:
+            exchange.catch_up()
+
+    def _share_folders(self, wave: list[Step], chunk: list[Step], batch: FrameBatch) -> FolderWave:
+        """Results of a wave's folders: from the team, or computed here for the team too."""
+        shared, maker = FolderWave(), self.type.folder
+        if self._team is None or maker is None:
+            return shared
+        waiting: dict[MemoKey, list[Step]] = {}
+        for step in wave:
+            if step.entry.folder is None or self._team.waits_below(step.path):
+                continue
+            children = shared.children[step.path] = self._children(step, batch)
+            if not children[2] and (self.patient or maker.writer is not None):
+                continue
+            key = key_of_folder(maker.print, self.type.name, children[1])
+            if self._memo(key, batch)[1] is None:
+                shared.first.setdefault(key, step.path)
+                waiting.setdefault(key, []).append(step)
+
+        def compute(keys: list[MemoKey]) -> None:
+            for key in keys:
+                step = waiting[key][0]
+                bodies = shared.children[step.path][1]
+                shared.computed[key] = self._run_policy(key, step, bodies, chunk, batch)
+
+        if maker.writer is not None:
+            self._take_paid(list(waiting))
+        else:
+            self._team.settle(waiting, batch, compute)
+        return shared
+
+    def _take_paid(self, keys: list[MemoKey]) -> None:
+        """Answers of models that another member has; asking for more is not decided here."""
+        if self._team is not None and keys:
+            model_team.take_paid(self.engine, keys)
+
+    def _memo(self, key: MemoKey, batch: FrameBatch) -> tuple[int, BodyHash | None]:
+        return batch.memo.get(key) or self.engine.shelf.memo(key)
+
+    # -- a chunk
+
+    def _run_chunk(self, chunk: list[Step], files: int) -> int:
+        """Make and store one group; returns how many files were in it."""
+        batch = FrameBatch()
+        self._begin_teamwork()
+        of_files = [step for step in chunk if step.entry.kind is Kind.FILE]
+        made = self._make_files(of_files, files, batch)
+        self._fetched = False
+        told: dict[str, list[Event]] = {}
+        # Alone all in turn; in a team what can be asked for together.
+        for wave in waves(chunk) if self._team else [chunk]:
+            shared = self._share_folders(wave, chunk, batch)
+            for step in wave:
+                if self._team and step.path in self._team.elsewhere:
+                    continue
+                if step.entry.kind is Kind.FILE:
+                    told[step.path] = self._file_frame(step, made.get(step.path), batch)
+                else:
+                    told[step.path] = self._folder_frame(step, chunk, batch, shared)
+        # In the order of the plan, whatever order they were made in.
+        events = [event for step in chunk for event in told.get(step.path, ())]
+        self._take_back_proofs(batch)
+        try:
+            if batch:
+                self.engine.shelf.keep(batch)
+        except BaseException:
+            # They may name lists that are not stored now.
+            self.engine.input_chains.clear()
+            raise
+        elsewhere = self._team.elsewhere if self._team else ()
+        self._note_stuck(step for step in chunk if step.path not in elsewhere)
+        self._give_what_is_due()
+        self.outcome.events += events
+        return sum(step.entry.kind is Kind.FILE for step in chunk)
+
+    def _take_back_proofs(self, batch: FrameBatch) -> None:
+        """What rests on the heads that this batch moves has to be shown again."""
+        others = bystanders(self.engine.types, self.type.name)
+        fallen = self.engine.shelf.unproved(batch.heads, self.type.rules, others)
+        for key, head in fallen.items():
+            # A folder in this batch was made after its children, and knows.
+            batch.heads.setdefault(key, head)
+
+    # -- files
+
+    def _make_files(
+        self, steps: list[Step], expected: int, batch: FrameBatch
+    ) -> dict[str, MadeBody]:
+        """A body for every file: from the memo, or by the generator."""
+        made: dict[str, MadeBody] = {}
+        waiting: dict[MemoKey, list[Step]] = {}
+        asked: list[tuple[MemoKey, Step]] = []
+        sources: dict[str, BodyHash] = {}
+        for step in steps:
+            name = paths.text_to_bytes(paths.split(step.path)[1])
+            assert self.type.file is not None
+            if self.type.input is None:
+                key = key_of_file(self.type.file.print, self.type.name, name, step.entry.content_id)
+            else:
+                source = self._input_head(step)
+                if source is None:
+                    made[step.path] = MadeBody(
+                        None, Action.GENERATED, "its input frame is not fresh"
+                    )
+                    continue
+                sources[step.path] = source.content
+                key = key_of_file(self.type.file.print, self.type.name, name, source.content)
+            _, known = self.engine.shelf.memo(key)
+            if known is not None:
+                made[step.path] = self._known_file(key, known)
+            elif self.type.file.writer is not None:
+                asked.append((key, step))
+            else:
+                # The same name and content twice in one pass is computed once.
+                waiting.setdefault(key, []).append(step)
+
+        self._take_paid([key for key, _ in asked])
+        for key, step in asked:
+            known = self.engine.shelf.memo(key)[1]
+            if known is not None:
+                made[step.path] = self._known_file(key, known)
+            else:
+                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
+
+        def compute(keys: Iterable[MemoKey]) -> None:
+            chosen = {key: waiting[key] for key in keys}
+            self._compute_files(chosen, sources, expected, batch, made)
+
+        if self._team is None:
+            compute(waiting)
+            return made
+        for key, content in self._team.settle(waiting, batch, compute).items():
+            made.update((step.path, MadeBody(content, Action.REUSED)) for step in waiting[key])
+        return made
+
+    def _compute_files(
+        self,
+        waiting: dict[MemoKey, list[Step]],
+        sources: Mapping[str, BodyHash],
+        expected: int,
+        batch: FrameBatch,
+        made: dict[str, MadeBody],
+    ) -> None:
+        """Run the generator once per key, at another place where the first is gone."""
+        while waiting:
+            first = [where[0] for where in waiting.values()]
+            outcomes = self._run_generator(first, sources, expected)
+            again: dict[MemoKey, list[Step]] = {}
+            for (key, where), outcome in zip(waiting.items(), outcomes, strict=True):
+                if outcome.body is None and outcome.of_place and len(where) > 1:
+                    # Gone or changed here, but another place has the same.
+                    made[where[0].path] = _failed(outcome)
+                    again[key] = where[1:]
+                else:
+                    self._take_outcome(key, where, outcome, batch, made)
+            waiting = again
+
+    def _known_file(self, key: MemoKey, content: BodyHash) -> MadeBody:
+        assert self.type.file is not None
+        if self.type.file.writer is None:
+            return MadeBody(content, Action.REUSED)
+        return MadeBody(
+            content, self.answers.action(key), about=about_model(self.engine.shelf, key)
+        )
+
+    def _ask_for_file(self, key: MemoKey, step: Step, source: BodyHash | None) -> MadeBody:
+        entry = step.entry
+        wanted = FileSource(step.path, entry.content_id, entry.size)
+        self.answers.want(key, step, TextSource(step.path, source) if source else wanted)
+        return MadeBody(None, Action.GENERATED, is_pending=True)
+
+    def _run_generator(
+        self, steps: list[Step], sources: Mapping[str, BodyHash], expected: int
+    ) -> list[Generated]:
+        pool = self._workers()
+        assert pool is not None
+        if self.type.input is None:
+            tasks = [Task(step.path, step.entry.content_id, step.entry.size) for step in steps]
+            return pool.run(tasks, expected)
+        self._bodies.read(sources[step.path] for step in steps)
+        return [pool.run_on(step.path, self.body_of(sources[step.path])) for step in steps]
+
+    def _input_head(self, step: Step) -> Head | None:
+        """The fresh frame that this type reads instead of the file."""
+        assert self.type.input is not None
+        return fresh_head(self.engine, self.tree, step.path, step.entry, self.type.input)
+
+    def _take_outcome(
+        self,
+        key: MemoKey,
+        where: list[Step],
+        outcome: Generated,
+        batch: FrameBatch,
+        made: dict[str, MadeBody],
+    ) -> None:
+        if outcome.body is None:
+            made.update((step.path, _failed(outcome)) for step in where)
+            return
+        content = self._bodies.keep(outcome.body, batch)
+        batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
+        for number, step in enumerate(where):
+            action = Action.GENERATED if number == 0 else Action.REUSED
+            made[step.path] = MadeBody(content, action)
+
+    def _file_frame(self, step: Step, made: MadeBody | None, batch: FrameBatch) -> list[Event]:
+        if made is not None and made.is_pending:
+            return []
+        if made is None or made.content is None:
+            problem = (made.problem or "") if made else ""
+            return [Event("failed", step.path, self.type.name, None, problem)]
+        assert self.type.file is not None
+        node_id = self.tree.node_id(step.path, step.entry)
+        source = self._input_head(step) if self.type.input is not None else None
+        basis = basis_of_generated(
+            node_id, self.type.file.print, source.frame_id if source else None
+        )
+        agent = self.type.rules.file_agent
+        frame = MadeFrame(agent, basis, made.content, made.action, node_id, True, about=made.about)
+        return place(self.engine, self.type, step, frame, batch, self.asked_by)
+
+    # -- folders
+
+    def _children(self, step: Step, batch: FrameBatch) -> Children:
+        """What a folder's frame is made from, and whether every part of it is current."""
+        rules, algorithm, current = self.type.rules, self.engine.algorithm, True
+        frames: list[ChildFrame] = []
+        bodies: list[ChildBody] = []
+        for part in self._parts(step, batch):
+            if part.own and not rules.is_current(part.head, part.entry):
+                current = False
+            frames.append(part.frame(algorithm))
+            bodies.append(part.body)
+        return frames, bodies, current
+
+    def _parts(self, step: Step, batch: FrameBatch) -> Iterator[Part]:
+        shelf = self.engine.shelf
+
+        def head_at(path: str, frame_type: str, agent: str) -> Head | None:
+            new = batch.heads.get((path, frame_type, agent))
+            return new or shelf.head(path, frame_type, agent)
+
+        return parts_of(self.engine, self.tree, self.type, step.path, step.entry, head_at)
+
+    def _folder_frame(
+        self, step: Step, chunk: list[Step], batch: FrameBatch, shared: FolderWave
+    ) -> list[Event]:
+        maker = self.type.folder
+        assert maker is not None
+        children = shared.children.get(step.path) or self._children(step, batch)
+        frames, bodies, current = children
+        if not current and (self.patient or maker.writer is not None):
+            return []
+        basis = basis_of_synthesis(
+            paths.text_to_bytes(step.path), self.type.name, maker.print, frames
+        )
+        key = key_of_folder(maker.print, self.type.name, bodies)
+        action, problem, about = Action.REUSED, None, {}
+        if maker.writer is not None:
+            if self._memo(key, batch)[1] is None:
+                self.answers.want(key, step, FolderSource(tuple(bodies)))
+                return []
+            action, about = self.answers.action(key), about_model(self.engine.shelf, key)
+        elif key in shared.computed:
+            problem = shared.computed[key]
+            action = Action.GENERATED if shared.first[key] == step.path else action
+        elif self._memo(key, batch)[1] is None:
+            action = Action.GENERATED
+            problem = self._run_policy(key, step, bodies, chunk, batch)
+        content = self._memo(key, batch)[1]
+        if content is None:
+            return [Event("failed", step.path, self.type.name, None, problem or "")]
+        node_id = self.tree.node_id(step.path, step.entry)
+        document = children_document(maker.print, frames)
+        agent = self.type.rules.folder_agent
+        frame = MadeFrame(agent, basis, content, action, node_id, current, document, about)
+        return place(self.engine, self.type, step, frame, batch, self.asked_by)
+
+    def _run_policy(
+        self,
+        key: MemoKey,
+        step: Step,
+        bodies: list[ChildBody],
+        chunk: list[Step],
+        batch: FrameBatch,
+    ) -> str | None:
+        """Compute a folder's body into the batch; why that failed, if it did."""
+        assert self.type.folder is not None
+        assert not isinstance(self.type.folder.policy, ModelWriter)
+        self._fetch_bodies(step, chunk, batch)
+        inputs = self.inputs_of(bodies)
+        try:
+            content = self._bodies.keep(self.type.folder.policy.synthesize(inputs), batch)
+        except Exception as error:  # a custom policy may raise anything
+            return f"{type(error).__name__}: {error}"
+        batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
+        return None
+
+    def inputs_of(self, bodies: Iterable[ChildBody]) -> list[ChildInput]:
+        """A folder's children as a policy sees them."""
+        return self._bodies.inputs_of(bodies)
+
+    def body_of(self, content: BodyHash) -> str:
+        """A body that must be stored."""
+        return self._bodies.of(content)
+
+    def _fetch_bodies(self, step: Step, chunk: list[Step], batch: FrameBatch) -> None:
+        """Read the bodies that a policy is about to see; in a long chunk those of all policies.
+
+        After one edit the rest of the way up is mostly reused, and its bodies lie far apart.
+        """
+        if len(chunk) <= _SHORT_CHUNK:
+            self._read_parts([step], batch)
+        elif not self._fetched:
+            self._fetched = True
+            self._bodies.shrink(20 * CHUNK, batch)
+            self._read_parts(chunk, batch)
+
+    def _read_parts(self, steps: Iterable[Step], batch: FrameBatch) -> None:
+        """Read in one go what some folders' frames are made from."""
+        wanted: set[BodyHash] = set()
+        for step in steps:
+            if step.entry.folder is not None:
+                parts = self._parts(step, batch)
+                wanted.update(part.head.content for part in parts if part.head is not None)
+        self._bodies.read(wanted)
+
+
+def _failed(outcome: Generated) -> MadeBody:
+    return MadeBody(None, Action.GENERATED, outcome.problem or "changed meanwhile")

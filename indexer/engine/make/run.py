@@ -1,0 +1,262 @@
+"""A regeneration as steps: each short and on the writing thread, with the waiting in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from indexer.engine.documents import JsonObject
+from indexer.engine.frames.types import FrameType
+from indexer.engine.make.blocked import all_held_up
+from indexer.engine.make.events import Outcome
+from indexer.engine.make.one_pass import Regeneration
+from indexer.engine.make.plan import Plan, Totals
+from indexer.engine.models.calls import ModelCalls
+from indexer.engine.models.intake import end, take_in
+from indexer.engine.models.model_pass import ModelPass
+from indexer.engine.models.settings import LlmSettings, load_llm_settings
+from indexer.errors import UsageError
+from indexer.generators.llm.budget import NOTHING
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+CONFIRM: str = "needs_yes"
+"""The code of the error that an answer of yes overcomes."""
+
+
+class NeedsYesError(UsageError):
+    """A run would cost more than may be spent without being asked."""
+
+    code = CONFIRM
+
+
+class NoPriceError(UsageError):
+    """A cost cannot be capped without a price."""
+
+    code = "no_price"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What whoever asks for a run allows it."""
+
+    max_calls: int | None = None
+    max_cost: float | None = None
+    yes: bool = False
+    """Whether the size of the run has been agreed to."""
+    models: bool = True
+    """Whether models may be asked at all."""
+
+
+class Run:
+    """Brings some types up to date in a part of the workspace."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        path: str,
+        chosen: Sequence[FrameType],
+        *,
+        recursive: bool,
+        limits: Limits,
+        progress: Callable[[int], None] | None = None,
+        asked_by: str | None = None,
+        result: Callable[[Run], JsonObject],
+    ) -> None:
+        self._engine = engine
+        self._path, self._recursive = path, recursive
+        self._todo = list(chosen)
+        self._limits = limits
+        self._progress, self._asked_by = progress, asked_by
+        self._result = result
+        self._types = engine.types
+        self.outcome = Outcome()
+        self._published = 0
+        self._plan: Plan | None = None
+        self._totals: Totals | None = None
+        self._calls: ModelCalls | None = None
+        self._pass: ModelPass | None = None
+        self._stopped: str | None = None
+        self._waiting = 0
+        if any(one.writers for one in chosen) and limits.models:
+            settings = load_llm_settings(engine.root)
+            self._calls = self._opened(settings, chosen)
+            engine.asked.runs.add(self)
+
+    def _opened(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> ModelCalls:
+        """The calls of this run, after everything that can be refused beforehand."""
+        caps = settings.caps(self._limits.max_calls, self._limits.max_cost)
+        models = {writer.model for one in chosen for writer in one.writers}
+        missing = sorted(models - set(settings.prices))
+        if caps.max_cost is not None and missing:
+            raise NoPriceError(
+                f"there is no price for {', '.join(missing)}, so a cost cannot be capped",
+                hint=f'add [llm.prices."{missing[0]}"] with input and output per million tokens'
+                " to merkle.toml, or cap the calls instead",
+            )
+        capped = self._limits.max_calls is not None or self._limits.max_cost is not None
+        if not (self._limits.yes or capped):
+            self._plan = self._to_be_agreed(settings, chosen)
+        return ModelCalls(self._engine, settings, caps)
+
+    def _to_be_agreed(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> Plan | None:
+        """The plan of a run that may be too large; the team is asked only where that decides."""
+        for ask_team in (False, True):
+            plan = Plan(
+                self._engine, self._engine.tree, chosen, self._path, self._recursive,
+                ask_team=ask_team,
+            )  # fmt: skip
+            if not may_exceed(plan, settings):
+                return None
+            if self._engine.framing.exchange is None:
+                break
+        return plan
+
+    # -- on the writing thread
+
+    def step(self) -> bool:
+        """Go on as far as is possible without waiting; True when it is done."""
+        try:
+            return self._step()
+        finally:
+            # What was stored before something went wrong is stored.
+            new = self.outcome.events[self._published :]
+            self._published += len(new)
+            self._engine.publish_frames(new)
+
+    def _step(self) -> bool:
+        if self._plan is not None:
+            if self._totals is None:
+                return False
+            self._confirm(self._plan, self._totals)
+        while self._todo:
+            declared = self._todo[0]
+            if self._calls is None or not declared.writers:
+                self._run_at_once(declared)
+                self._note_held_up(declared)
+            else:
+                if self._engine.types is not self._types:
+                    return self._drained("configuration")
+                if self._pass is None:
+                    self._pass = self._model_pass(declared, self._calls)
+                if not self._pass.step():
+                    return False
+                self._note_held_up(declared)
+                self._waiting += self._pass.waiting
+                self._pass.close()
+                self._pass = None
+            self._todo.pop(0)
+        if self._calls is not None:
+            self._stopped = self._stopped or self._calls.stopped
+        return True
+
+    def _drained(self, reason: str) -> bool:
+        """Ask for nothing more; True when everything that was asked for is taken in."""
+        assert self._calls is not None
+        self._stopped = reason
+        self._calls.stop(reason)
+        take_in(self._engine, self._calls)
+        return not self._calls.under_way
+
+    def _run_at_once(self, declared: FrameType) -> None:
+        # Alone, a folder waits for what is below it; with it, it is made from what there is.
+        one = Regeneration(
+            self._engine, self._engine.tree, declared, self.outcome, self._progress,
+            self._asked_by, patient=not self._recursive,
+        )  # fmt: skip
+        one.run(self._path, recursive=self._recursive)
+
+    def _note_held_up(self, declared: FrameType) -> None:
+        if not self._recursive:
+            engine = self._engine
+            self.outcome.events += all_held_up(engine, engine.tree, declared, self._path)
+
+    def _model_pass(self, declared: FrameType, calls: ModelCalls) -> ModelPass:
+        return ModelPass(
+            self._engine, declared, self.outcome, calls, within=self._path,
+            recursive=self._recursive, progress=self._progress, asked_by=self._asked_by,
+        )  # fmt: skip
+
+    def close(self, deadline: float | None = None) -> None:
+        """Take in what is still under way, within reason, and ask for nothing more."""
+        self._engine.asked.runs.discard(self)
+        try:
+            if self._calls is not None:
+                # First: nothing that goes wrong with the rest may cost an answer.
+                end(self._engine, self._calls, deadline)
+        finally:
+            if self._pass is not None:
+                self._pass.close()
+
+    # -- on any thread
+
+    def leave(self) -> None:
+        """Ask for nothing more; what is under way is taken in by whoever closes this."""
+        if self._calls is not None:
+            self._calls.stop("stopped")
+
+    def wait(self) -> None:
+        """Do what needs no store (count tokens), or wait for an answer."""
+        if self._plan is not None and self._totals is None:
+            self._totals = self._plan.document()[1]
+        elif self._stopped is not None and self._calls is not None:
+            self._calls.wait()
+        elif self._pass is not None and self._pass.is_waiting:
+            self._pass.wait()
+
+    def document(self) -> JsonObject:
+        """What it did."""
+        return self._result(self)
+
+    def usage(self) -> JsonObject:
+        """What its calls came to."""
+        budget = self._calls.budget if self._calls is not None else None
+        return {
+            "calls": budget.calls if budget else 0,
+            "tokens_in": budget.tokens_in if budget else 0,
+            "tokens_out": budget.tokens_out if budget else 0,
+            "cost": float(budget.spent if budget else NOTHING),
+            "stopped": self._stopped,
+            "waiting": self._waiting,
+        }
+
+    def shared(self) -> JsonObject:
+        """What passed between this workspace and its team, where it has one."""
+        exchange = self._engine.framing.exchange
+        return {} if exchange is None else {"shared": exchange.report()}
+
+    def _confirm(self, plan: Plan, totals: Totals) -> None:
+        """Refuse a run that is larger than may be begun without a word."""
+        self._plan = None
+        values = plan.settings.values
+        above = Decimal(str(values["ask_above_cost"]))
+        if totals.calls <= values["ask_above_calls"] and totals.cost <= above:
+            return
+        price = "an unknown cost" if totals.unpriced else f"a cost of up to {totals.cost:.2f}"
+        team = f"; {totals.team:,} results come from the team" if totals.team else ""
+        if totals.team_problem is not None:
+            team += "; the team could not be asked, so what it has is counted too"
+        raise NeedsYesError(
+            f"this takes up to {totals.calls:,} calls of models with {totals.tokens:,} tokens in"
+            f" and at most {totals.tokens_out:,} out, at {price}{team}",
+            hint="agree with --yes, or cap it with --max-calls or --max-cost;"
+            " --plan lists every call",
+        )
+
+
+def may_exceed(plan: Plan, settings: LlmSettings) -> bool:
+    """Whether a plan could need to be agreed to; without counting a token."""
+    values, cost = settings.values, NOTHING
+    asks = plan.asks
+    for one in asks:
+        assert one.writer is not None
+        price = settings.prices.get(one.writer.model)
+        if price is not None:
+            most = one.writer.window - one.writer.max_output_tokens
+            if one.step.entry.folder is None:
+                most = min(most, one.step.entry.size + len(one.writer.prompt.text.encode()) + 100)
+            cost += price.of(most, one.writer.max_output_tokens)
+    return len(asks) > values["ask_above_calls"] or cost > Decimal(str(values["ask_above_cost"]))

@@ -1,0 +1,196 @@
+"""Running file generators: here for a few files, in worker processes for many.
+
+Parsing holds the interpreter lock, so threads would not help. Workers are spawned, never forked:
+a fork would take the database's locks and threads with it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from indexer.core import paths
+from indexer.core.frames import body_hash
+from indexer.core.hashing import WorkspaceHash, workspace_hash
+from indexer.core.ids import ContentId
+from indexer.engine.make.processes import HelperProcesses, ProcessEndedError, answer_questions
+from indexer.errors import UncheckedError
+from indexer.generators.base import FileInput, Generator, verified
+from indexer.generators.registry import make_generator
+from indexer.scan.reading import open_folder
+
+MANY: Final = 400
+"""From this many files on, worker processes repay their start-up."""
+
+_SLICE: Final = 64
+
+
+class ChangedError(UncheckedError):
+    """A file is not any more what a frame was to be made from."""
+
+    code = "changed"
+
+
+class Task(NamedTuple):
+    """One file to make a frame for, with the content the frame is to be bound to."""
+
+    path: str
+    content_id: ContentId
+    size: int
+
+
+class Maker(NamedTuple):
+    """A generator by name and options: what can be sent to another process."""
+
+    name: str
+    options: tuple[tuple[str, object], ...]
+    verify: bool
+
+
+class Generated(NamedTuple):
+    """What came of a task: a body, or why there is none."""
+
+    body: str | None
+    problem: str | None = None
+    of_place: bool = False
+    """Whether the same content may be had from another file."""
+
+
+class GeneratorPool:
+    """Runs one generator over files of one workspace."""
+
+    def __init__(
+        self, root: Path, algorithm: WorkspaceHash, generator: Generator, maker: Maker
+    ) -> None:
+        self._root = root
+        self._algorithm = algorithm
+        self._generator = generator
+        self._maker = maker
+        self._processes: HelperProcesses | None = None
+
+    def run(self, tasks: Sequence[Task], expected: int) -> list[Generated]:
+        """An outcome per task, in order; `expected` tells how many are still to come in all."""
+        if self._processes is None and expected < MANY:
+            return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
+        slices = [tasks[i : i + _SLICE] for i in range(0, len(tasks), _SLICE)]
+        try:
+            made = self._workers().map(slices)
+        except ProcessEndedError:
+            self.close()
+            if not self._can_start():
+                return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
+            made = [self._by_halves(group) for group in slices]
+        return [outcome for group in made for outcome in group]
+
+    def _workers(self) -> HelperProcesses:
+        if self._processes is None:
+            count = max(2, min(8, os.cpu_count() or 2))
+            beginning = (os.fspath(self._root), self._algorithm.name, self._maker)
+            self._processes = HelperProcesses(count, __name__, beginning)
+        return self._processes
+
+    def _can_start(self) -> bool:
+        """Whether workers live at all where nothing is asked of them."""
+        try:
+            self._workers().map([()])
+        except ProcessEndedError:
+            self.close()
+            return False
+        return True
+
+    def _by_halves(self, tasks: Sequence[Task]) -> list[Generated]:
+        """Run tasks among which one may end its process, until it is found."""
+        try:
+            return [outcome for group in self._workers().map([tasks]) for outcome in group]
+        except ProcessEndedError:
+            self.close()
+        if len(tasks) == 1:
+            return [Generated(None, "the generator ended its process")]
+        half = len(tasks) // 2
+        return self._by_halves(tasks[:half]) + self._by_halves(tasks[half:])
+
+    def run_on(self, path: str, text: str) -> Generated:
+        """Run the generator on another frame's body instead of the file."""
+        return _generate(self._generator, FileInput(paths.split(path)[1], text.encode()))
+
+    def close(self) -> None:
+        """End the workers."""
+        if self._processes is not None:
+            self._processes.close()
+            self._processes = None
+
+
+# -- in a worker process
+
+
+def serve() -> None:
+    """Run the generator that the first message names over the tasks that the others hold."""
+    prepared: list[tuple[Path, WorkspaceHash, Generator]] = []
+
+    def answer(question: Any) -> list[Generated]:
+        if not prepared:
+            prepared.append(_prepared(*question))
+            return []
+        return [_make(*prepared[0], task) for task in question]
+
+    answer_questions(answer)
+
+
+def _prepared(root: str, hash_name: str, maker: Maker) -> tuple[Path, WorkspaceHash, Generator]:
+    generator = make_generator(maker.name, dict(maker.options))
+    if maker.verify:
+        generator = verified(generator)
+    return Path(root), workspace_hash(hash_name), generator
+
+
+def _make(root: Path, algorithm: WorkspaceHash, generator: Generator, task: Task) -> Generated:
+    """Read the file, make sure it is the content that was asked for, and run the generator."""
+    try:
+        content = read_content(root, task.path, task.size)
+    except OSError as error:
+        return Generated(None, f"cannot be read: {error.strerror or error}", of_place=True)
+    if content is None or algorithm.of_file(content) != task.content_id:
+        return Generated(None, of_place=True)
+    return _generate(generator, FileInput(paths.split(task.path)[1], content))
+
+
+def _generate(generator: Generator, source: FileInput) -> Generated:
+    try:
+        body = generator.generate(source)
+        body_hash(body)
+    except Exception as error:  # a custom generator may do anything; one file must not stop all
+        return Generated(None, f"{type(error).__name__}: {error}")
+    return Generated(body)
+
+
+def read_exactly(root: Path, algorithm: WorkspaceHash, task: Task) -> bytes:
+    """The content that a task names, or an error when the file has another one by now."""
+    content = read_content(root, task.path, task.size)
+    if content is None or algorithm.of_file(content) != task.content_id:
+        raise ChangedError("changed meanwhile")
+    return content
+
+
+def read_content(root: Path, path: str, size: int) -> bytes | None:
+    """A file's bytes, reached without following any link; None when it has another size."""
+    parent, name = paths.split(path)
+    folder = open_folder(root, parent)
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(paths.text_to_os(name), flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_size != size:
+            return None
+        pieces, left = [], size
+        while left > 0 and (piece := os.read(descriptor, left)):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(descriptor)

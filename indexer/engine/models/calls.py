@@ -1,0 +1,245 @@
+"""Calls under way: threads that wait for a model while the writing thread goes on.
+
+A call is asked for and its answer taken in on the writing thread; everything between happens on a
+thread of its own. Never more are under way, answers not yet journalled included, than the settings
+allow: that many answers are what a kill can cost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from indexer.core.frames import MemoKey
+from indexer.engine.documents import JsonObject
+from indexer.engine.models.settings import LlmSettings
+from indexer.generators.llm.budget import Budget, Caps, Refused
+from indexer.generators.llm.calling import Brake, Caller, Failure
+from indexer.generators.llm.client import ModelClient, check_extra
+from indexer.generators.llm.writer import Known, ModelWriter, Request
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+GRACE: Final = 5.0
+"""Seconds that answers under way are waited for when a run is broken off."""
+
+IN_A_ROW: Final = 5
+"""So many nodes without an answer from the server, one after the other, and a run gives up."""
+
+Prepare = Callable[[], Request | Known]
+"""Makes a request on the calling thread; raises `OSError` or `ValueError` where it cannot."""
+
+
+class Answered(NamedTuple):
+    """What came of one question."""
+
+    key: MemoKey
+    generation: int
+    body: str | None = None
+    meta: JsonObject | None = None
+    """What a model's answer took; None where no model was needed."""
+    problem: str | None = None
+    refused: str | None = None
+    """The cap or stop that did not allow it to be asked."""
+
+
+class ModelCalls:
+    """The calls of one run, or of one watcher as long as it lives."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: LlmSettings,
+        caps: Caps,
+        *,
+        on_answer: Callable[[], None] | None = None,
+    ) -> None:
+        self._desk = engine.asked
+        self._settings = settings
+        self._on_answer = on_answer
+        self._lock = threading.Lock()
+        self._client: ModelClient | None = None
+        self._brake = Brake()
+        self._came: deque[Answered] = deque()
+        self._arrived = threading.Event()
+        self._tried = 0
+        """How many of those that came have been looked at and are not journalled yet."""
+        self._asked: dict[MemoKey, bool | None] = {}
+        """The questions under way, and whether the team gets the answer; None where none is."""
+        self.leases: set[MemoKey] = set()
+        """Questions that no other machine asks meanwhile."""
+        self._failures = 0
+        self.budget = Budget(caps)
+        self.stopped: str | None = None
+        """Why nothing more is asked."""
+
+    def _check(self) -> None:
+        """Refuse early what no call could do without."""
+        check_extra()
+        self._settings.key()
+
+    # -- on the writing thread
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another call may be begun now."""
+        return self.stopped is None and len(self._asked) < int(self._settings.values["concurrency"])
+
+    @property
+    def under_way(self) -> int:
+        """Calls whose answers have not been journalled."""
+        return len(self._asked)
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether an answer waits to be taken in."""
+        return bool(self._came)
+
+    def is_asked(self, key: MemoKey) -> bool:
+        """Whether the answer to this is on its way."""
+        return key in self._asked
+
+    def is_claimed(self, key: MemoKey) -> bool:
+        """Whether another run asks for the same."""
+        return self._desk.claims.get(key, self) is not self
+
+    def is_shared(self, key: MemoKey) -> bool:
+        """Whether a team has to do with the answer to this."""
+        return self._asked.get(key) is not None
+
+    def is_due(self, key: MemoKey) -> bool:
+        """Whether the team is to be given the answer to this."""
+        return bool(self._asked.get(key))
+
+    def ask(
+        self,
+        key: MemoKey,
+        generation: int,
+        writer: ModelWriter,
+        prepare: Prepare,
+        *,
+        due: bool | None = None,
+    ) -> None:
+        """Begin a call; `due` says whether the team is to be given its answer, None: no team."""
+        if self._client is None:
+            self._check()
+        self._asked[key] = due
+        self._desk.claims[key] = self
+        threading.Thread(
+            target=self._run, args=(key, generation, writer, prepare),
+            name="merkle-model", daemon=True,
+        ).start()  # fmt: skip
+
+    def arrived(self) -> list[Answered]:
+        """The answers that have come; they are here until they are settled."""
+        if self.stopped != "stopped":
+            self._arrived.clear()
+        self._tried = len(self._came)
+        return [self._came[at] for at in range(self._tried)]
+
+    def settle(self, answers: Sequence[Answered]) -> None:
+        """Let go of answers that are journalled, the first that came."""
+        for one in answers:
+            self._asked.pop(one.key, None)
+            self._desk.claims.pop(one.key, None)
+            self._tried -= 1
+            self._came.popleft()
+
+    # -- on any thread
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until an answer has come."""
+        self._arrived.wait(seconds)
+
+    def stop(self, reason: str) -> None:
+        """Begin nothing more; calls under way go on."""
+        if self.stopped is None:
+            self.stopped = reason
+        self.budget.close()
+        self._brake.stop.set()
+
+    def wait_until(self, deadline: float) -> bool:
+        """Wait for an answer that was not looked at; False when none comes in time."""
+        while len(self._came) <= self._tried:
+            left = deadline - time.monotonic()
+            if left <= 0 or len(self._came) >= len(self._asked):
+                return False
+            self._arrived.clear()
+            if len(self._came) <= self._tried:
+                self._arrived.wait(left)
+        return True
+
+    def close(self) -> None:
+        """Let go of what is still under way."""
+        self.stop("stopped")
+        for key in self._asked:
+            self._desk.claims.pop(key, None)
+        self._asked.clear()
+        # Whoever waits has nothing left to wait for.
+        self._arrived.set()
+        if self._client is not None:
+            self._client.close()
+
+    # -- on a thread of its own
+
+    def _run(self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare) -> None:
+        try:
+            answered = self._answer(key, generation, writer, prepare)
+        except Exception as error:
+            # Whatever it is, it is one node's failure. Errors of ours have no key in them.
+            problem = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+            answered = Answered(key, generation, problem=problem)
+        self._came.append(answered)
+        self._arrived.set()
+        wake = self._desk.wake if self in self._desk.left else self._on_answer
+        if wake is not None:
+            wake()
+
+    def _answer(
+        self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare
+    ) -> Answered:
+        request = prepare()
+        if isinstance(request, Known):
+            return Answered(key, generation, request.body)
+        answer = self._caller().call(request)
+        if isinstance(answer, Refused):
+            self.stop(answer.cap)
+            return Answered(key, generation, refused=answer.cap)
+        if isinstance(answer, Failure):
+            self._note_failure(answer)
+            return Answered(key, generation, problem=answer.message)
+        with self._lock:
+            self._failures = 0
+        meta: dict[str, Any] = {
+            "model": request.model,
+            "prompt": writer.prompt.name,
+            "tokens_in": request.tokens if answer.tokens_in is None else answer.tokens_in,
+            "tokens_out": answer.tokens_out,
+        }
+        if request.cut:
+            meta["cut"] = dict(request.cut)
+        if answer.is_cut:
+            meta["output_cut"] = True
+        return Answered(key, generation, answer.text, meta)
+
+    def _caller(self) -> Caller:
+        values = self._settings.values
+        with self._lock:
+            if self._client is None:
+                self._client = ModelClient(self._settings.server, self._settings.key())
+            return Caller(
+                self._client, self.budget, self._settings.prices.get,
+                values["retries"], values["max_wait"], self._brake,
+            )  # fmt: skip
+
+    def _note_failure(self, failure: Failure) -> None:
+        with self._lock:
+            self._failures = self._failures + 1 if failure.of_server else 0
+            if failure.fatal:
+                self.stop("refused")
+            elif self._failures >= max(IN_A_ROW, int(self._settings.values["concurrency"])):
+                self.stop("unreachable")

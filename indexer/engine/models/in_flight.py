@@ -1,0 +1,35 @@
+"""What models are being asked now, for as long as the workspace is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from indexer.core.frames import MemoKey
+
+if TYPE_CHECKING:
+    from indexer.engine.make.run import Run
+    from indexer.engine.models.calls import ModelCalls
+
+
+class Asked:
+    """Belongs to no store: a database that is opened again must not forget what is under way."""
+
+    def __init__(self) -> None:
+        self.claims: dict[MemoKey, ModelCalls] = {}
+        """Who asks a model for what; only the writing thread looks here."""
+        self.runs: set[Run] = set()
+        """Runs that may have answers under way."""
+        self.left: set[ModelCalls] = set()
+        """Calls whose run has ended, with answers that are still to be taken in."""
+        self.wake: Callable[[], None] | None = None
+        """Tells a service that an answer came for a run that has ended; None where none runs."""
+
+    def leave(self, calls: ModelCalls) -> bool:
+        """Hand over calls that are under way to the service; False where there is none."""
+        if self.wake is None:
+            return False
+        self.left.add(calls)
+        # An answer may have come just before.
+        self.wake()
+        return True

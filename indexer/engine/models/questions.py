@@ -1,0 +1,66 @@
+"""What a pass wants from a model, and how it learns what the model wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from indexer.core.frames import Action, BodyHash, ChildBody, MemoKey
+from indexer.core.ids import ContentId
+from indexer.regenerate.plan import Step
+
+if TYPE_CHECKING:
+    from indexer.engine.frames.heads import Shelf
+
+
+class FileSource(NamedTuple):
+    """A file of the workspace with exactly this content."""
+
+    path: str
+    content_id: ContentId
+    size: int
+
+
+class TextSource(NamedTuple):
+    """The frame that is read in place of a file."""
+
+    path: str
+    content: BodyHash
+
+
+class FolderSource(NamedTuple):
+    """The children of a folder."""
+
+    bodies: tuple[ChildBody, ...]
+
+
+Source = FileSource | TextSource | FolderSource
+
+
+class Answers(Protocol):
+    """Where a pass turns to for what only a model can write."""
+
+    def want(self, key: MemoKey, step: Step, source: Source) -> None:
+        """There is no answer for this key yet."""
+        ...
+
+    def action(self, key: MemoKey) -> Action:
+        """How a frame with the answer of this key came about."""
+        ...
+
+
+class NoAnswers:
+    """Asks nobody: what is known is used, and the rest stays stale."""
+
+    def want(self, key: MemoKey, step: Step, source: Source) -> None:
+        """Leave it."""
+
+    def action(self, key: MemoKey) -> Action:
+        """Every answer is an old one."""
+        return Action.REUSED
+
+
+def about_model(shelf: Shelf, key: MemoKey) -> dict[str, Any]:
+    """What is kept beside a frame whose content a model wrote."""
+    written = shelf.model(key)
+    return {} if written is None else {"model": json.loads(written.meta)}

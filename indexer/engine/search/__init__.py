@@ -1,0 +1,1 @@
+"""Answering questions: the corpus of live frames, compositions, and recorded manifests."""

@@ -1,0 +1,295 @@
+"""`compose` and `replay`: gather candidates, rank, select, freeze, and record on request."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from indexer.compiler import compile_stages
+from indexer.compose.candidates import Candidate, Loaded, digest, sealed
+from indexer.compose.filters import Filters
+from indexer.compose.manifest import (
+    ManifestProblem,
+    make_manifest,
+    manifest_id,
+    replay_messages,
+)
+from indexer.compose.ordering import Ordering, custom_ordering, in_order
+from indexer.compose.relevance import Statistics
+from indexer.compose.rendering import Message
+from indexer.compose.request import RELEVANCE, Request, RequestError, make_request
+from indexer.compose.selection import Omitted, Selection, select
+from indexer.compose.sources import Scope, looked_at, scope_of
+from indexer.core import paths
+from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness
+from indexer.core.tree import Tree
+from indexer.engine.documents import JsonObject
+from indexer.engine.frames.freshness import Judged, judge
+from indexer.engine.search.corpus import (
+    LESS_RELEVANT,
+    NO_MATCH,
+    POOL,
+    Corpus,
+    index_what_is_left,
+    live_corpus,
+)
+from indexer.engine.search.manifests import bodies_of, find_manifest, manifest_record
+from indexer.engine.tree.resolve import resolve_node
+from indexer.errors import CorruptError, UncheckedError
+
+SHORTEST: Final = 10
+"""Tokens of the shortest message."""
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+
+class NothingRecordedError(UncheckedError):
+    """There is no index to compose from yet."""
+
+    code = "never_scanned"
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What a request draws on: how much, in which order, by which statistics."""
+
+    count: int
+    base: hashlib._Hash
+    """The hash of all candidates' FrameIDs, to which labels are added."""
+    ordered: list[Candidate]
+    statistics: Statistics | None
+    without: list[tuple[Candidate, str]]
+    """The first of those that a query does not find, which are counted but not yet named."""
+
+
+def compose(
+    engine: Engine,
+    nodes: Sequence[str] = (),
+    *,
+    query: str | None = None,
+    budget: int | None = None,
+    max_frames: int | None = None,
+    sources: Sequence[str] = (),
+    order: str | None = None,
+    require_fresh: bool = False,
+    record: bool = False,
+    types: Sequence[str] = (),
+    agents: Sequence[str] = (),
+    paths_: Sequence[str] = (),
+    related: Sequence[str] = (),
+    since: str | None = None,
+    until: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> JsonObject:
+    """A deterministic, bounded selection of frames with its manifest; stored only on request."""
+    if engine.trees.head() is None:
+        raise NothingRecordedError("nothing has been recorded yet", hint="run `merkle scan`")
+    engine.refresh_types()
+    request = make_request(
+        {
+            "nodes": _resolved(engine, nodes),
+            "related": _resolved(engine, related),
+            "query": query,
+            "budget": budget,
+            "max_frames": max_frames,
+            "sources": tuple(sources),
+            "order": order,
+            "require_fresh": require_fresh,
+            "types": tuple(dict.fromkeys(types)),
+            "agents": tuple(dict.fromkeys(agents)),
+            "paths": tuple(dict.fromkeys(paths_)),
+            "since": since,
+            "until": until,
+        }
+    )
+    custom = custom_ordering(request.order)
+    in_time = _in_time(engine, request)
+    tree = engine.tree_as_on_disk(looked_at(request))
+    omitted = Omitted()
+    if request.query is not None:
+        index_what_is_left(engine, progress)
+    with live_corpus(engine, tree, searched=request.query is not None) as corpus:
+        gathered = _gather(corpus, request, tree, Filters(request, in_time), omitted, custom)
+    counter = engine.framing.counter
+    selection = select(
+        gathered.ordered, request, lambda chunk: _load(engine, tree, chunk), counter, omitted
+    )
+    omitted.name(gathered.without)
+    manifest = make_manifest(
+        root=tree.root_id.hex(),
+        request=request,
+        tokenizer=counter.encoding_name,
+        candidates=gathered.count,
+        candidates_sha256=sealed(gathered.base, selection.labels),
+        statistics=gathered.statistics,
+        selection=selection,
+        omitted=omitted,
+    )
+    if record:
+        _record(engine, manifest, selection)
+    return _document(manifest_id(manifest), manifest, selection.messages(), record, "now")
+
+
+def _resolved(engine: Engine, nodes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(resolve_node(engine, node)["path"] for node in nodes))
+
+
+def _in_time(engine: Engine, request: Request) -> set[FrameId] | None:
+    if request.since is None and request.until is None:
+        return None
+    return engine.frames.frames_between(_moment(request.since), _moment(request.until))
+
+
+def _moment(text: str | None) -> int | None:
+    """Nanoseconds of a date or a time in ISO 8601; without a zone it is UTC."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise RequestError(
+            f"{paths.on_screen(text)!r} is no date", hint="write 2026-01-31 or 2026-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 10**9
+
+
+def _gather(
+    corpus: Corpus,
+    request: Request,
+    tree: Tree,
+    filters: Filters,
+    omitted: Omitted,
+    custom: Ordering | None,
+) -> _Gathered:
+    """Sources, then filters, then the order."""
+    scope = scope_of(request, lambda folder: _names(tree, folder))
+    everything = scope.everything and filters.empty
+    members = corpus.everything() if scope.everything else _members(corpus, scope)
+    if not filters.empty:
+        members, left = filters.split(members)
+        omitted.add_each(left)
+    base = corpus.digest() if everything else digest(members)
+    candidates: Sequence[Candidate] = members
+    scores: dict[FrameId, float] = {}
+    statistics = None
+    without: list[tuple[Candidate, str]] = []
+    if request.order == RELEVANCE and request.query is not None:
+        # No message is shorter than this, so that more candidates could not be shown anyway.
+        pool = max(POOL, request.budget // SHORTEST)
+        within = None if everything else members
+        ranked = corpus.rank(request.query, within, request.nodes, pool)
+        scores, statistics = ranked.scores, ranked.statistics
+        matching = [row for row in ranked.pool if scores[row.frame_id] > 0]
+        candidates = matching + [
+            row
+            for row in corpus.at(sorted(scope.single))
+            if row.frame_id not in scores and (everything or filters.reason(row) is None)
+        ]
+        named = {row.frame_id for row in candidates}
+        without = [pair for pair in ranked.without if pair[0].frame_id not in named]
+        _leave_out(members, candidates, ranked.matched - len(ranked.pool), omitted)
+    ordered = in_order(candidates, request, scores, custom)
+    if custom is not None and len(ordered) < len(candidates):
+        kept = {row.frame_id for row in ordered}
+        omitted.add([row for row in candidates if row.frame_id not in kept], "ordering")
+    return _Gathered(len(members), base, ordered, statistics, without)
+
+
+def _names(tree: Tree, folder: str) -> list[str]:
+    found = tree.folder(folder)
+    return list(found.entries) if found else []
+
+
+def _members(corpus: Corpus, scope: Scope) -> list[Candidate]:
+    found = {row.frame_id: row for row in corpus.at(scope.single)}
+    if scope.folders:
+        found.update((row.frame_id, row) for row in corpus.everything() if scope.within(row.path))
+    return sorted(found.values())
+
+
+def _leave_out(
+    members: Sequence[Candidate], kept: Sequence[Candidate], less: int, omitted: Omitted
+) -> None:
+    """Count what a query does not find, and what others are found before."""
+    unmatched = len(members) - len(kept) - less
+    if less:
+        omitted.counts[LESS_RELEVANT] += less
+    if unmatched > 0:
+        omitted.counts[NO_MATCH] += unmatched
+
+
+def _load(engine: Engine, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
+    """Bodies and freshness of some candidates, each read in one query."""
+    bodies = engine.shelf.bodies(row.content for row in chunk)
+    engine.framing.load_note_inputs(
+        row.frame_id for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)
+    )
+    loaded = []
+    for row in chunk:
+        head = engine.shelf.head(row.path, row.type, row.agent)
+        stored = engine.shelf.has_frame(row.frame_id)
+        body = bodies.get(row.content) if stored else None
+        if head is None or head.frame_id != row.frame_id:
+            # It moved while this was put together; what was gathered is shown as what it is now.
+            judged = Judged(Freshness.STALE, "a later frame took its place")
+        else:
+            judged = judge(engine, tree, row.path, row.type, row.agent, head)
+        loaded.append(Loaded(row, body, judged.freshness, judged.because))
+    return loaded
+
+
+def _record(engine: Engine, manifest: JsonObject, selection: Selection) -> None:
+    """Store a manifest with what it shows; the same one again changes nothing."""
+    if engine.frames.manifests(manifest_id(manifest)):
+        return
+    bodies = {
+        item.loaded.candidate.content.hex(): item.loaded.body or "" for item in selection.items
+    }
+    engine.journal_and_apply([manifest_record(manifest, bodies, engine.clock.now_ns())])
+
+
+def _document(
+    identity: str, manifest: JsonObject, messages: list[Message], recorded: bool, as_of: str
+) -> JsonObject:
+    return {
+        "manifest_id": identity,
+        "candidates_sha256": manifest["candidates_sha256"],
+        "root": manifest["root"],
+        "budget": manifest["request"]["budget"],
+        "tokens": manifest["tokens"],
+        "items": manifest["items"],
+        "omitted": manifest["omitted"],
+        "messages": messages,
+        "candidates": manifest["candidates"],
+        "tokenizer": manifest["tokenizer"],
+        "request": manifest["request"],
+        "hashes": manifest["hashes"],
+        "recorded": recorded,
+        "freshness_as_of": as_of,
+    }
+
+
+def replay(engine: Engine, manifest: str) -> JsonObject:
+    """The messages of a recorded manifest, byte for byte, with the freshness as it was then."""
+    identity, found = find_manifest(engine, manifest)
+    try:
+        messages = replay_messages(found, bodies_of(engine.frames, found))
+    except ManifestProblem as problem:
+        raise CorruptError(
+            f"the manifest {identity[:12]} cannot be replayed: {problem}",
+            hint="run `merkle validate`, then `merkle repair`",
+        ) from problem
+    return _document(identity, found, messages, True, "recorded")
+
+
+def compile_events(
+    events: Sequence[object], policy: Mapping[str, object] | None = None
+) -> JsonObject:
+    """The staged compiler on a stream of events; needs nothing of the workspace."""
+    return dict(compile_stages(events, policy).to_json())

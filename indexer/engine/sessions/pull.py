@@ -1,0 +1,117 @@
+"""`session pull`: workspace context as blocks that name their frames, and go after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from indexer.engine.documents import JsonObject
+from indexer.sessions import CommitRecord, Placement, Session, make_content
+from indexer.store.sessions import FRAME_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+TTL: Final = 1
+"""Cycles that pulled context stays, unless told otherwise: for the snapshot it was pulled into."""
+OFFSET: Final = -1
+"""Before the core of the turn: what is known comes before what is asked."""
+NODE_TYPE: Final = "cb:context"
+MANIFEST: Final = "merkle:manifest_id"
+_NAMED: Final = {
+    "frame_id": FRAME_ATTRIBUTE,
+    "path": "merkle:path",
+    "type": "merkle:type",
+    "agent": "merkle:agent",
+    "freshness": "merkle:freshness",
+    "because": "merkle:because",
+}
+
+
+def pull(
+    engine: Engine,
+    name: str,
+    nodes: Sequence[str],
+    *,
+    budget: int | None,
+    ttl: int | None,
+    offset: int | None,
+    query: str | None,
+    max_frames: int | None,
+    require_fresh: bool,
+) -> JsonObject:
+    """Compose context and append what it selects to the active head, all of it or nothing."""
+    desk = engine.framing.desk
+    # A session that does not exist is refused before anything is composed.
+    desk.open(name)
+    composed = engine.compose(
+        nodes, query=query, budget=budget, max_frames=max_frames, require_fresh=require_fresh
+    )
+    stay = TTL if ttl is None else ttl
+    place = OFFSET if offset is None else offset
+
+    def append(session: Session) -> JsonObject:
+        warnings: list[str] = []
+        records = []
+        # Items are in order of relevance, messages in that of their frames; an item knows its own.
+        for item in sorted(composed["items"], key=lambda item: int(item["message"])):
+            message = composed["messages"][item["message"]]
+            content = make_content("dialogue", text=message["content"], role=message["role"])
+            plan = session.plan_append(content, _where(composed, item, stay, place))
+            session.apply(plan)
+            records.append(plan.record)
+            warnings = list(plan.warnings)
+        return _document(session, records, composed["omitted"], warnings)
+
+    return desk.write_several(name, append, _told_again)
+
+
+def _where(composed: JsonObject, item: Mapping[str, Any], ttl: int, offset: int) -> Placement:
+    # The root's path is empty, and says something; an empty reason says nothing.
+    said = {key: item.get(key) for key in _NAMED}
+    named = {_NAMED[key]: value for key, value in said.items() if value or key == "path"}
+    return Placement(
+        region="ah",
+        offset=offset,
+        ttl=ttl,
+        node_type=NODE_TYPE,
+        attributes={**named, MANIFEST: composed["manifest_id"]},
+        provenance="compose",
+    )
+
+
+def _document(
+    session: Session, records: Sequence[Any], omitted: JsonObject, warnings: list[str]
+) -> JsonObject:
+    items = []
+    for record in records:
+        assert isinstance(record, CommitRecord)
+        given = record.placed[-1].node.attributes
+        told = {key: given.get(attribute) for key, attribute in _NAMED.items()}
+        items.append({"id": record.node_id, "tokens": record.token_count, **told})
+    manifests = {record.placed[-1].node.attributes[MANIFEST] for record in records}
+    return {
+        "items": items,
+        "tokens": sum(item["tokens"] for item in items),
+        "total_tokens": session.state.log.total_tokens,
+        "cycle": session.state.working_cycle,
+        "manifest_id": manifests.pop() if manifests else None,
+        "omitted": omitted,
+        "warnings": warnings,
+    }
+
+
+def _told_again(session: Session, last: int) -> JsonObject:
+    """What a pull that was cut off after it had been done would have said, but for the rest."""
+    records: list[CommitRecord] = []
+    manifest = None
+    for seq in range(last, -1, -1):
+        record = session.state.records[seq]
+        if not isinstance(record, CommitRecord) or not record.placed:
+            break
+        given = record.placed[-1].node.attributes.get(MANIFEST)
+        if given is None or (manifest is not None and given != manifest):
+            break
+        manifest = given
+        records.insert(0, record)
+    return _document(session, records, {}, [])

@@ -1,0 +1,136 @@
+"""What is read from sessions; each reader sees whole cycles, whatever is written meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from indexer.core.clock import iso_utc
+from indexer.engine.documents import JsonObject
+from indexer.errors import UsageError
+from indexer.sessions import CompileOptions, SelectOptions, Session
+from indexer.sessions.chat import FORMATS
+from indexer.sessions.chat_export import export_chat
+from indexer.sessions.compile import compile_blocks
+from indexer.sessions.documents import document_bytes, exported_bytes
+from indexer.sessions.render import provider_thread, thread_text
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+STAGES: Final = ("RAW", "SPEC", "HEADER", "FROZEN")
+RECENT: Final = 20
+"""Cycles that `show` lists."""
+
+
+def select(engine: Engine, name: str, selector: str, options: SelectOptions) -> JsonObject:
+    """Ids that a selector finds, or for a range of snapshots what changed among them."""
+    found = engine.framing.desk.read(name, lambda s: s.select(selector, options))
+    return found if isinstance(found, dict) else {"ids": found}
+
+
+def diff(engine: Engine, name: str, older: str, newer: str, selector: str | None) -> JsonObject:
+    """What differs between two snapshots."""
+
+    def compare(session: Session) -> JsonObject:
+        moves = session.moves(older, newer, selector)
+        return {**session.diff(older, newer, selector), "moves": moves}
+
+    return engine.framing.desk.read(name, compare)
+
+
+def render(engine: Engine, name: str, snapshot: str | None) -> JsonObject:
+    """The provider thread of a snapshot."""
+
+    def look(session: Session) -> tuple[int, list[dict[str, Any]]]:
+        view = session.view(snapshot)
+        return view.cycle, provider_thread(view)
+
+    cycle, thread = engine.framing.desk.read(name, look)
+    return {"name": name, "cycle": cycle, "thread": thread_text(thread)}
+
+
+def compile_(
+    engine: Engine,
+    name: str,
+    *,
+    as_of: str | None,
+    up_to: str | None,
+    options: CompileOptions,
+    stage: str | None,
+) -> JsonObject:
+    """The session as messages for a model, and one of the stages they went through."""
+    wanted = stage.upper() if stage is not None else None
+    if wanted is not None and wanted not in STAGES:
+        raise UsageError(f"unknown stage {stage!r}", hint=f"use one of: {', '.join(STAGES)}")
+    blocks = engine.framing.desk.read(name, lambda s: s.reading(as_of=as_of, up_to=up_to))
+    compiled = compile_blocks(blocks(), options, engine.framing.counter)
+    staged = compiled.stages.to_json()
+    document: JsonObject = {**compiled.to_json(), "hashes": staged["hashes"]}
+    if wanted is not None:
+        stages = staged["stages"]
+        assert isinstance(stages, dict)
+        document["stage"] = stages[wanted]
+    return document
+
+
+def export(engine: Engine, name: str, *, snapshot: str | None, form: str | None) -> JsonObject:
+    """A session with its log, one snapshot of it, or its messages as a provider takes them."""
+    desk = engine.framing.desk
+    if form is not None and form not in FORMATS:
+        raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
+    if form is not None:
+        if snapshot is not None:
+            raise UsageError("a chat log is of the session as it is, not of a snapshot")
+        chat = desk.read(name, lambda s: export_chat(s, form))
+        data = document_bytes(chat)
+    elif snapshot is not None:
+        data = document_bytes(desk.read(name, lambda s: s.document(snapshot)))
+    else:
+        data = exported_bytes(*desk.read(name, lambda s: (s.document(), s.state.records.first())))
+    return {"name": name, "data": data.decode("ascii")}
+
+
+def list_(engine: Engine) -> JsonObject:
+    """Every session, oldest first."""
+    found = engine.framing.desk.store.summaries()
+    for each in found:
+        each["opened_at"] = iso_utc(each.pop("opened_ns"))
+        each["updated_at"] = iso_utc(each.pop("updated_ns"))
+        each["tokens"] = int(each["tokens"])
+    return {"sessions": found}
+
+
+def show(engine: Engine, name: str, *, snapshot: str | None, tree: bool) -> JsonObject:
+    """A session in figures, its newest cycles and attempts, and on request a snapshot's tree."""
+
+    def look(session: Session) -> JsonObject:
+        state = session.state
+        seals = [
+            {"cycle": seal.cycle, "at": seal.at_iso, "turn": seal.turn}
+            for seal in reversed(state.seals[-RECENT:])
+        ]
+        document: JsonObject = {
+            "name": name,
+            "origin": session.name,
+            "cycle": session.cycle,
+            "records": len(state.records),
+            "commits": len(state.log.commits),
+            "tokens": state.log.total_tokens,
+            "budget": state.budget.to_json(),
+            "prune": state.policy.to_json() if state.policy is not None else None,
+            "head": session.head,
+            "cycles": seals,
+            "attempts": [dict(each) for each in state.log.attempts.values()],
+        }
+        if tree or snapshot is not None:
+            document["tree"] = session.document(snapshot)
+        return document
+
+    return engine.framing.desk.read(name, look)
+
+
+def select_options(values: Mapping[str, Any]) -> SelectOptions:
+    """Options of a range select, without those that were not given."""
+    given = {key: value for key, value in values.items() if value is not None}
+    return SelectOptions(**given)

@@ -1,0 +1,274 @@
+"""What changes a session: each operation plans, journals and stores one record, or refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from indexer.core.canonical import canonical_json
+from indexer.engine.documents import JsonObject
+from indexer.errors import UsageError
+from indexer.sessions import (
+    Attempt,
+    CommitRecord,
+    Note,
+    OpRecord,
+    Placement,
+    Plan,
+    PrunePolicy,
+    Session,
+    TokenBudget,
+    make_content,
+)
+from indexer.sessions.budget import REJECT, WARN
+from indexer.sessions.content import PRIORITIES
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+LONGEST: Final = 1 << 20
+"""Bytes of a content, at most; a request that holds it stays within what the service takes."""
+
+LONGEST_NAME: Final = 200
+
+
+class SessionNameError(UsageError):
+    """A name that no session can have."""
+
+    code = "E_SESSION_NAME"
+
+
+class SessionContentError(UsageError):
+    """A content that is too long to be kept."""
+
+    code = "E_CONTENT_INVALID"
+
+
+def check_name(name: str) -> str:
+    """A name that a session may have: some text, on one line."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise SessionNameError("the name of a session must be valid Unicode text") from None
+    if not name.strip() or size > LONGEST_NAME or any(char in name for char in "\0\n\r"):
+        raise SessionNameError(
+            f"{name!r} cannot be the name of a session",
+            hint=f"use one line of text, at most {LONGEST_NAME} bytes",
+        )
+    return name
+
+
+def new(
+    engine: Engine,
+    name: str,
+    *,
+    budget: int | None,
+    on_budget: str | None,
+    max_nodes: int | None,
+    max_tokens: int | None,
+    protect_turns: int | None,
+) -> JsonObject:
+    """Begin an empty session."""
+    check_name(name)
+    if on_budget is not None and on_budget not in (WARN, REJECT):
+        raise UsageError(f"unknown action {on_budget!r}", hint=f"use {WARN} or {REJECT}")
+    if on_budget is not None and budget is None:
+        raise UsageError("there is no budget to act on", hint="give a budget too")
+    policy = None
+    if max_nodes is not None or max_tokens is not None:
+        policy = PrunePolicy(max_nodes, max_tokens, protect_turns or 0)
+    elif protect_turns is not None:
+        raise UsageError(
+            "nothing is pruned, so nothing needs protection", hint="give max_nodes or max_tokens"
+        )
+    session = Session.new(
+        name,
+        clock=engine.clock,
+        counter=engine.framing.counter,
+        budget=TokenBudget(budget, on_budget or WARN),
+        prune=policy,
+    )
+    made = engine.framing.desk.create(name, session)
+    return {
+        "name": name,
+        "cycle": made.cycle,
+        "budget": made.state.budget.to_json(),
+        "prune": policy.to_json() if policy is not None else None,
+    }
+
+
+def _content(
+    content_type: str,
+    text: str | None,
+    payload: Mapping[str, Any] | None,
+    role: str | None,
+    label: str | None,
+) -> dict[str, Any]:
+    content = make_content(content_type, text=text, payload=payload, role=role, name=label)
+    size = len(canonical_json(content))
+    if size > LONGEST:
+        raise SessionContentError(
+            f"the content has {size:,} bytes; a block holds at most {LONGEST:,}",
+            hint="say less, or split it over several blocks",
+        )
+    return content
+
+
+def append(
+    engine: Engine,
+    name: str,
+    *,
+    type: str,
+    role: str | None,
+    text: str | None,
+    payload: Mapping[str, Any] | None,
+    label: str | None,
+    where: Placement,
+    note: Note,
+) -> JsonObject:
+    """Add a block."""
+    content = _content(type, text, payload, role, label)
+    session, plan = engine.framing.desk.write(name, lambda s: s.plan_append(content, where, note))
+    return _committed(session, plan)
+
+
+def edit(
+    engine: Engine,
+    name: str,
+    target: str,
+    *,
+    type: str | None,
+    role: str | None,
+    text: str | None,
+    payload: Mapping[str, Any] | None,
+    label: str | None,
+    where: Placement,
+    note: Note,
+) -> JsonObject:
+    """Replace what a block says, keeping what it said."""
+
+    def plan(session: Session) -> Plan:
+        commit = session.state.log.edit_target(target)
+        before = session.state.log.content(commit)
+        kind = type if type is not None else commit.content_type
+        # What is not said anew stays: an edit of a user's words is still the user's.
+        kept = before if kind == commit.content_type else {}
+        who = role if role is not None else kept.get("role")
+        called = label if label is not None else kept.get(_NAMED.get(kind, "name"))
+        content = _content(kind, text, payload, who, called)
+        if text is not None and kind == "tool_io" and "direction" in kept:
+            content["direction"] = kept["direction"]
+        return session.plan_edit(target, content, where, note)
+
+    session, done = engine.framing.desk.write(name, plan)
+    assert isinstance(done.record, CommitRecord)
+    return {**_committed(session, done), "target": done.record.reply_to}
+
+
+_NAMED: Final = {"tool_io": "tool_name", "artifact": "artifact_type"}
+
+
+def _committed(session: Session, plan: Plan) -> JsonObject:
+    record = plan.record
+    assert isinstance(record, CommitRecord)
+    return {
+        "id": record.node_id,
+        "commit": record.commit_hash,
+        "content_hash": record.content_hash,
+        "tokens": record.token_count,
+        "total_tokens": session.state.log.total_tokens,
+        "cycle": session.state.working_cycle,
+        "warnings": list(plan.warnings),
+    }
+
+
+def annotate(
+    engine: Engine, name: str, target: str, priority: str, *, reason: str | None
+) -> JsonObject:
+    """Pin, skip or free a block."""
+    if priority not in PRIORITIES:
+        raise UsageError(
+            f"unknown priority {priority!r}", hint=f"use one of: {', '.join(PRIORITIES)}"
+        )
+    session, plan = engine.framing.desk.write(
+        name, lambda s: s.plan_annotate(target, priority, reason)
+    )
+    commit = _data(plan)["target"]
+    return {"id": session.state.log.node_of(commit), "commit": commit, "priority": priority}
+
+
+def commit(engine: Engine, name: str) -> JsonObject:
+    """Seal the cycle."""
+    _, plan = engine.framing.desk.write(name, lambda s: s.plan_commit())
+    data = _data(plan)
+    gone = ("expired", "cascaded", "pruned", "deferred", "kept_empty")
+    return {
+        "cycle": data["cycle"],
+        "turn": data["turn"]["node"]["id"],
+        **{key: list(data[key]) for key in gone},
+    }
+
+
+def move(engine: Engine, name: str, node: str, parent: str, *, offset: int | None) -> JsonObject:
+    """Hang a node elsewhere."""
+    parent = parent if parent.startswith("^") or parent not in _ALIASES else _ALIASES[parent]
+
+    def plan(session: Session) -> Plan:
+        known = session.state.history.regions
+        return session.plan_move(node, known.get(parent, parent), offset)
+
+    _, done = engine.framing.desk.write(name, plan)
+    data = _data(done)
+    again = data.get("again")
+    return {
+        "id": node if again is None else again[0]["node"]["id"],
+        "parent": data["parent"],
+        "offset": data["offset"],
+        "renamed": {item["was"]: item["node"]["id"] for item in again or ()},
+    }
+
+
+_ALIASES: Final = {"sys": "^sys", "ah": "^ah"}
+
+
+def remove(engine: Engine, name: str, node: str) -> JsonObject:
+    """Take a node and what is below it out of the working tree."""
+    engine.framing.desk.write(name, lambda s: s.plan_remove(node))
+    return {"removed": node}
+
+
+def group(engine: Engine, name: str, *, where: Placement, removable: bool) -> JsonObject:
+    """Add an empty container, which goes once it is empty again where it is removable."""
+    _, plan = engine.framing.desk.write(name, lambda s: s.plan_group(where, removable=removable))
+    data = _data(plan)
+    return {"id": data["node"]["id"], "parent": data["parent"], "cycle": data["node"]["cycle"]}
+
+
+def attempt(
+    engine: Engine,
+    name: str,
+    attempt_id: str,
+    *,
+    status: str,
+    provider: str,
+    model: str,
+    params: Mapping[str, Any] | None,
+    token_in: int | None,
+    token_out: int | None,
+    error: str | None,
+) -> JsonObject:
+    """Record a provider call, or how it ended, beside the history."""
+    told = Attempt(attempt_id, status, provider, model, params or {}, token_in, token_out, error)
+    _, plan = engine.framing.desk.write(name, lambda s: s.plan_attempt(told))
+    return {"attempt": dict(_data(plan))}
+
+
+def _data(plan: Plan) -> Mapping[str, Any]:
+    assert isinstance(plan.record, OpRecord)
+    return plan.record.data
+
+
+def placement(values: Mapping[str, Any], references: Sequence[str] = ()) -> Placement:
+    """Where a block goes, from the arguments that say something about it."""
+    given = {key: value for key, value in values.items() if value is not None}
+    return Placement(references=tuple(references), **given)

@@ -1,0 +1,187 @@
+"""`shared status`, `push`, `pull` and `gc`: what a person asks of the team's store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from indexer.core import paths
+from indexer.core.frames import MemoKey
+from indexer.engine.documents import JsonObject
+from indexer.engine.make.commands import memo_key
+from indexer.engine.settings import load_settings
+from indexer.engine.team.exchange import PUSH, TEAM_KEY, Exchange, membership
+from indexer.errors import UsageError
+from indexer.shared.base import Entry, ReadOnlyError, SharedError
+from indexer.shared.client import Client
+from indexer.shared.masking import masked
+from indexer.store.frames import FrameBatch
+from indexer.store.share_queue import ShareQueue
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+Progress = Callable[[int], None]
+WITHOUT_KEY: Final = (
+    f"no team key is set ({TEAM_KEY}): only accidents are detected, not rows that somebody"
+    " changed on purpose"
+)
+WITH_KEY: Final = "rows without a valid seal of the team key are refused"
+
+
+class NoTeamError(UsageError):
+    """This workspace shares nothing."""
+
+    code = "no_team"
+
+
+def shared_status(engine: Engine) -> JsonObject:
+    """Whether the team's store can be reached, what it holds, and what it still has to get."""
+    settings = load_settings(engine.root)
+    # The journal may know of answers that are due and that the database has yet to learn of.
+    _ = engine.journal
+    member, queue = membership(settings), ShareQueue(engine.database)
+    document: JsonObject = {
+        "configured": member is not None,
+        "url": None,
+        "namespace": settings.values["shared.namespace"],
+        "read_only": settings.values["shared.read_only"],
+        "team_key": bool(member and member.team_key),
+        "detects": None,
+        "reachable": None,
+        "problem": None,
+        "entries": None,
+        "bodies": None,
+        "bytes": None,
+        "leases": None,
+        "pending": queue.count(),
+        "refused": queue.refused(),
+    }
+    if member is None:
+        return document
+    document |= {"url": masked(member.url), "detects": WITH_KEY if member.team_key else WITHOUT_KEY}
+    # A connection of its own: the writer's may be in use on another thread.
+    with contextlib.closing(Client(member)) as client:
+        try:
+            usage = client.usage()
+        except SharedError as error:
+            return document | {"reachable": False, "problem": error.message}
+    return document | {"reachable": True, **usage._asdict()}
+
+
+def push(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
+    """Give the team all that is due, and the results behind the present frames that it lacks."""
+    exchange = _exchange(engine)
+    client = exchange.client
+    if not client.may_write:
+        raise ReadOnlyError(
+            "this member only reads the team's store",
+            hint="take `read_only` out of [shared] to share what is computed here",
+        )
+    before = exchange.tally.pushed
+    exchange.catch_up()
+    _raise_problem(client)
+    keys = list(_present_keys(engine))
+    for at in range(0, len(keys), PUSH):
+        group = keys[at : at + PUSH]
+        entries = client.lacking(exchange.entries(group))
+        if entries:
+            exchange.tally.pushed += client.put(entries)
+        if progress is not None:
+            progress(len(group))
+    return {
+        "pushed": exchange.tally.pushed - before,
+        "offered": len(keys),
+        "pending": ShareQueue(engine.database).count(),
+    }
+
+
+def pull(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
+    """Bring here every result of the namespace that is not known, for work without the server."""
+    exchange = _exchange(engine)
+    client = exchange.client
+    before = dict(client.refused)
+    after: bytes | None = b""
+    pulled = seen = 0
+    while after is not None:
+        entries, after = client.page(after, PUSH)
+        fresh = [entry for entry in entries if _is_news(engine, entry)]
+        _keep(engine, fresh)
+        pulled += len(fresh)
+        seen += len(entries)
+        if progress is not None:
+            progress(len(entries))
+    exchange.note_refused()
+    refused = {
+        reason: count - before.get(reason, 0)
+        for reason, count in sorted(client.refused.items())
+        if count > before.get(reason, 0)
+    }
+    return {
+        "pulled": pulled,
+        "known": seen - pulled,
+        "refused": sum(refused.values()),
+        "reasons": refused,
+    }
+
+
+def sweep(engine: Engine, unused_seconds: float, *, dry_run: bool = False) -> JsonObject:
+    """Drop from the team's store what no member has asked for so long, by the store's clock."""
+    client = _exchange(engine).client
+    if not client.may_write:
+        raise ReadOnlyError(
+            "this member only reads the team's store", hint="let a member who may write do it"
+        )
+    dropped = client.sweep(unused_seconds, dry_run=dry_run)
+    return {"dropped": dropped.entries, "bodies": dropped.bodies, "dry_run": dry_run}
+
+
+def _exchange(engine: Engine) -> Exchange:
+    engine.refresh_types()
+    exchange = engine.framing.exchange
+    if exchange is None:
+        raise NoTeamError(
+            "this workspace shares nothing: no team's store is set",
+            hint="set `url` under [shared] in merkle.toml, or MERKLE_SHARED_URL",
+        )
+    return exchange
+
+
+def _raise_problem(client: Client) -> None:
+    """What regeneration bears silently is what a person who asks has to be told."""
+    if client.problem is not None:
+        raise client.problem
+
+
+def _present_keys(engine: Engine) -> Iterator[MemoKey]:
+    """The keys behind the present frames of the types that are shared."""
+    seen: set[MemoKey] = set()
+    for declared in engine.types.values():
+        if not declared.share:
+            continue
+        for path, entry in engine.tree.walk(paths.ROOT):
+            rules = declared.rules
+            if not rules.wants(entry) or not rules.covers(path):
+                continue
+            if engine.shelf.head(path, declared.name, rules.agent_for(entry)) is None:
+                continue
+            key = memo_key(engine, declared, path, entry)
+            if key is not None and key not in seen:
+                seen.add(key)
+                yield key
+
+
+def _is_news(engine: Engine, entry: Entry) -> bool:
+    generation, content = engine.shelf.memo(entry.key)
+    return entry.generation > generation or (content is None and entry.generation == generation)
+
+
+def _keep(engine: Engine, entries: list[Entry]) -> None:
+    """Store results of others like an imported pack's."""
+    if entries:
+        batch = FrameBatch()
+        for entry in entries:
+            batch.memo[entry.key] = (entry.generation, entry.content)
+            batch.bodies[entry.content] = entry.body
+        engine.shelf.keep(batch)

@@ -1,0 +1,1 @@
+"""The tree: looking at the disk, recording it, and what can be told of it."""

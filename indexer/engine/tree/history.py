@@ -1,0 +1,164 @@
+"""`log` and `diff`: recorded roots and what lies between two of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from indexer.core import paths
+from indexer.core.changes import Change, summarize
+from indexer.core.clock import iso_utc
+from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.ids import NodeId, is_id_prefix
+from indexer.core.tree import Entry
+from indexer.engine.documents import DiffDocument, JsonObject, LogDocument
+from indexer.engine.search.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
+from indexer.errors import UsageError
+from indexer.store.head_log import HeadLog, Made
+from indexer.store.trees import Root, TreeStore
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+MISSING: Final = "missing"
+"""A frame was made for what a node held, and none for what it holds."""
+
+_BATCHES_AGO: Final = re.compile(r"@-(\d{1,9})")
+
+
+class UnknownRootError(UsageError):
+    """No recorded root is meant by that."""
+
+    code = "unknown_root"
+
+
+def log_document(roots: list[Root]) -> LogDocument:
+    """Roots as JSON has them."""
+    return {
+        "roots": [
+            {
+                "seq": root.seq,
+                "root": root.root.hex(),
+                "at": iso_utc(root.at_ns),
+                "cause": root.cause,
+                "added": root.added,
+                "modified": root.modified,
+                "removed": root.removed,
+                "renamed": root.renamed,
+                "nodes": root.totals.nodes,
+            }
+            for root in roots
+        ]
+    }
+
+
+def find_root(trees: TreeStore, text: str) -> Root:
+    """The recorded root that `@-N` or an id prefix stands for."""
+    head = trees.head()
+    if head is None:
+        raise UnknownRootError("nothing has been recorded yet", hint="run `merkle scan` first")
+    if match := _BATCHES_AGO.fullmatch(text):
+        found = trees.root_at(head.seq - int(match.group(1)))
+        if found is None:
+            raise UnknownRootError(
+                f"{text} goes back too far: the oldest recorded root is @-{head.seq - 1}",
+                hint="`merkle log` lists them",
+            )
+        return found
+    if not is_id_prefix(text):
+        raise UnknownRootError(
+            f"{text!r} is neither a root id (6 or more hexadecimal digits) nor @-N",
+            hint="`merkle log` lists the recorded roots",
+        )
+    hits = trees.roots_by_prefix(text)
+    if not hits:
+        raise UnknownRootError(
+            f"no recorded root begins with {text}", hint="`merkle log` lists the recorded roots"
+        )
+    if len(hits) > 1:
+        listed = ", ".join(hit.root.hex()[:16] for hit in hits[:5])
+        raise UnknownRootError(f"{text} is ambiguous: {listed}", hint="give more digits")
+    return hits[0]
+
+
+def _is_manifest(engine: Engine, text: str) -> bool:
+    """Whether a manifest is meant; digits that begin a root's id too are refused."""
+    if text.startswith(PREFIX):
+        find_manifest(engine, text)
+        return True
+    if not has_manifest(engine, text):
+        return False
+    if engine.trees.roots_by_prefix(text):
+        raise UnknownRootError(
+            f"{text} begins a root's id and a manifest's",
+            hint=f"write {PREFIX}{text}, or more digits",
+        )
+    return True
+
+
+def diff_document(engine: Engine, old: str, new: str) -> DiffDocument:
+    """What differs between two recorded roots, or between two recorded manifests."""
+    kinds = [_is_manifest(engine, text) for text in (old, new)]
+    if all(kinds):
+        return compare_manifests(engine, old, new)
+    if any(kinds):
+        raise UnknownRootError(
+            f"one of {old} and {new} is a manifest, the other is not",
+            hint="compare two manifests or two roots",
+        )
+    trees = engine.trees
+    before, after = find_root(trees, old), find_root(trees, new)
+    changes = trees.changes_between(before.seq, after.seq)
+    summary = summarize(changes)
+    return {
+        "old": before.root.hex(),
+        "new": after.root.hex(),
+        "added": list(summary.added),
+        "removed": list(summary.removed),
+        "modified": list(summary.modified),
+        "renamed": [
+            {"old": rename.old, "new": rename.new, "kind": rename.kind.label}
+            for rename in summary.renamed
+        ],
+        "frames": frames_between(engine, changes),
+    }
+
+
+def frames_between(engine: Engine, changes: Sequence[Change]) -> list[JsonObject]:
+    """The frames that generators made for what two roots hold differently.
+
+    A frame is bound to content, not to a root: one that came late counts for the root it is about.
+    Notes take no part, because what a note is bound to need not be the content.
+    """
+
+    def node_of(path: str, entry: Entry | None) -> NodeId | None:
+        if entry is None:
+            return None
+        return engine.algorithm.node_id(entry.kind, paths.text_to_bytes(path), entry.content_id)
+
+    nodes = [(one.path, node_of(one.path, one.old), node_of(one.path, one.new)) for one in changes]
+    named = [node for _, *both in nodes for node in both if node is not None]
+    # Of the database alone: a damaged journal is no reason not to read it.
+    made = HeadLog(engine.database).made_for(named, GENERATED_AGENT_PREFIX)
+    none: Made = {}
+    found: list[JsonObject] = []
+    for path, old, new in sorted(nodes):
+        before = made.get(old, none) if old is not None else none
+        after = made.get(new, none) if new is not None else none
+        for slot in sorted({*before, *after}):
+            was, now = before.get(slot), after.get(slot)
+            change = "modified" if was and now else "added" if now else "removed"
+            if now is None and new is not None:
+                change = MISSING
+            found.append(
+                {
+                    "path": path,
+                    "type": slot[0],
+                    "agent": slot[1],
+                    "change": change,
+                    "old": was and was.hex(),
+                    "new": now and now.hex(),
+                }
+            )
+    return found

@@ -1,0 +1,112 @@
+"""`merkle.lock`: written from the index, and compared with what is on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from indexer.core.lockfile import NAME, LockFile, LockFileError, departures, lock_text, parse_lock
+from indexer.core.paths import on_screen
+from indexer.core.tree import Tree
+from indexer.engine.documents import JsonObject
+from indexer.errors import UncheckedError
+from indexer.scan.reading import OPEN_FILE
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+Finding = Callable[[str, str, str], None]
+
+_LONGEST: Final = 256 << 20
+"""Bytes of the longest lock that is read; a million folders need about 100 MiB."""
+
+_MEANINGS: Final = {
+    "added": "is not in merkle.lock",
+    "changed": "has other entries than merkle.lock says",
+    "removed": "is in merkle.lock but gone",
+}
+
+
+def write_lock(engine: Engine) -> JsonObject:
+    """Bring the index up to date and write its lock, unless that is what the file says already."""
+    if not engine.served:
+        engine.scan(cause="lock")
+    unreadable = engine.trees.remarks().unreadable
+    if unreadable:
+        raise UncheckedError(
+            f"{len(unreadable)} paths could not be read, {on_screen(unreadable[0][0])} among them: "
+            "a lock would vouch for what nobody has seen",
+            hint="make them readable or ignore them, then lock again",
+        )
+    tree = engine.tree
+    text = lock_text(tree).encode()
+    target = engine.root / NAME
+    written = _read(target) != text
+    if written:
+        _replace(target, engine.layout.folder / (NAME + ".new"), text)
+    return {
+        "path": NAME,
+        "root": tree.root_id.hex(),
+        "folders": tree.root.totals.directories,
+        "written": written,
+    }
+
+
+def check_lock(engine: Engine, tree: Tree, error: Finding, could_not: Finding) -> None:
+    """Tell which folders of a tree are not as locked, or why that cannot be told."""
+    try:
+        lock = _load(engine.root / NAME)
+        if lock.hash_name != engine.algorithm.name:
+            raise LockFileError(
+                f"{NAME} was made with {lock.hash_name}, and this workspace uses "
+                f"{engine.algorithm.name}",
+                hint="`merkle init --hash` in a fresh clone chooses, or `merkle lock` again",
+            )
+    except LockFileError as problem:
+        could_not(problem.code, NAME, f"{problem.message}; {problem.hint}")
+        return
+    for change, path in departures(lock, tree):
+        error(f"lock_{change}", path, _MEANINGS[change])
+
+
+def _load(path: Path) -> LockFile:
+    try:
+        raw = _read(path)
+    except OSError as error:
+        raise LockFileError(
+            f"{NAME} cannot be read: {error.strerror or error}", hint="check the file"
+        ) from error
+    if raw is None:
+        raise LockFileError(f"there is no {NAME}", hint="`merkle lock` writes it; commit it")
+    return parse_lock(raw)
+
+
+def _read(path: Path) -> bytes | None:
+    """The bytes of a lock, None where there is none."""
+    try:
+        descriptor = os.open(path, OPEN_FILE)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        raw = file.read(_LONGEST + 1)
+    if len(raw) > _LONGEST:
+        raise OSError("it is too long for a lock")
+    return raw
+
+
+def _replace(target: Path, temporary: Path, text: bytes) -> None:
+    """Write a file so that readers and a crash see the old one or the new one, never half."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(temporary, flags, 0o666), "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise UncheckedError(
+            f"cannot write {target.name}: {error.strerror or error}",
+            hint="it is as it was; check the folder and the space on the disk",
+        ) from error

@@ -1,0 +1,130 @@
+"""From what a user typed to a node: a path, or a unique prefix of a NodeID."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from indexer.core import paths
+from indexer.core.ids import NodeId, is_id_prefix
+from indexer.core.paths import on_screen
+from indexer.engine.documents import JsonObject, NodeDocument
+from indexer.errors import UsageError
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+
+_ALIKE: Final = 0.75
+_GUESSED_AMONG: Final = 1000
+"""Names that are compared at most: many names may come from a pipe, each of them wrong."""
+
+
+class UnknownNodeError(UsageError):
+    """Nothing in the index is called that."""
+
+    code = "unknown_node"
+
+
+class AmbiguousNodeError(UsageError):
+    """More than one node could be meant."""
+
+    code = "ambiguous_node"
+
+
+def resolve_node(engine: Engine, text: str) -> NodeDocument:
+    """The node that a path or an id prefix stands for; `path:` and `id:` settle doubt."""
+    if text.startswith("path:"):
+        return _by_path(engine, paths.parse(text.removeprefix("path:")))
+    if text.startswith("id:"):
+        prefix = text.removeprefix("id:")
+        if not is_id_prefix(prefix):
+            raise UnknownNodeError(
+                f"{on_screen(prefix)!r} is no id prefix",
+                hint="give 6 or more lower-case hexadecimal digits",
+            )
+        return _by_id(engine, prefix)
+    path = paths.parse(text)
+    if engine.tree.get(path) is None and is_id_prefix(text):
+        return _by_id(engine, text)
+    return _by_path(engine, path)
+
+
+def _by_path(engine: Engine, path: str) -> NodeDocument:
+    entry = engine.tree.get(path)
+    if entry is None:
+        raise UnknownNodeError(
+            f"{on_screen(path)} is not in the index{_guess(engine, path)}",
+            hint=f"`merkle scan` brings it up to date; `merkle status --why-ignored "
+            f"{on_screen(path)}` tells whether a rule leaves it out",
+        )
+    return _document(engine, path, engine.tree.node_id(path, entry), superseded=False)
+
+
+def _guess(engine: Engine, path: str) -> str:
+    """A neighbour of nearly the same name, if there is one."""
+    # Imported late: only a mistyped name needs it.
+    import difflib
+
+    parent, name = paths.split(path)
+    folder = engine.tree.folder(parent)
+    if folder is None or len(folder.entries) > _GUESSED_AMONG:
+        return ""
+    # Whoever leaves out an ending means the one file that begins like that.
+    near = [each for each in folder.entries if each.startswith(name + ".")]
+    if len(near) != 1:
+        near = difflib.get_close_matches(name, folder.entries, n=1, cutoff=_ALIKE)
+    return f"; did you mean {on_screen(paths.join(parent, near[0]))}?" if near else ""
+
+
+def _by_id(engine: Engine, prefix: str) -> NodeDocument:
+    hits = engine.trees.nodes_by_prefix(prefix)
+    present = [hit for hit in hits if hit[2] and engine.tree.get(hit[0]) is not None]
+    candidates = present or hits
+    if not candidates:
+        raise UnknownNodeError(
+            f"no node has or had an id that begins with {prefix}",
+            hint="`merkle sql 'SELECT path, node_id FROM nodes'` lists them",
+        )
+    if len({hit[1] for hit in candidates}) > 1:
+        listed = ", ".join(f"{hit[1].hex()[:12]} ({on_screen(hit[0])})" for hit in candidates[:4])
+        raise AmbiguousNodeError(f"{prefix} is ambiguous: {listed}", hint="give more digits")
+    path, node_id, _ = candidates[0]
+    return _document(engine, path, node_id, superseded=not present)
+
+
+def _document(engine: Engine, path: str, node_id: NodeId, *, superseded: bool) -> NodeDocument:
+    entry = engine.tree.get(path)
+    return {
+        "path": path,
+        "kind": entry.kind.label if entry else "gone",
+        "node_id": node_id.hex(),
+        "content_id": entry.content_id.hex() if entry else "",
+        "size": entry.size if entry else 0,
+        "superseded": superseded,
+    }
+
+
+def ignored_document(engine: Engine, text: str) -> JsonObject:
+    """Which rule leaves a path out, judged as what is on disk there (a folder when in doubt)."""
+    path = paths.parse(text)
+    # Not by pathlib, which fails on a name that is longer than any can be.
+    is_folder = os.path.isdir(engine.root / paths.text_to_os(path)) or text.endswith("/")
+    rule = engine.scopes.judge(path, is_folder) if path else None
+    kept_by = None
+    if rule is None and path:
+        parent, name = paths.split(path)
+        kept_by = engine.scopes.of(parent).why(paths.text_to_bytes(name), is_folder)
+    named = rule or kept_by
+    return {
+        "path": path,
+        "ignored": rule is not None,
+        "rule": None
+        if named is None
+        else {
+            "pattern": named.pattern,
+            "source": named.source,
+            "line": named.line,
+            "negated": named.negated,
+        },
+    }

@@ -1,0 +1,88 @@
+"""What `status` tells: the disk against the index, without changing either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from indexer.core.changes import Summary, summarize, tree_changes
+from indexer.core.tree import Totals, Tree
+from indexer.engine.documents import StatusDocument
+from indexer.engine.tree.root import UnavailableError
+from indexer.engine.tree.scan import look, remark_documents
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+LARGEST: Final = 5
+_NO_CHANGES: Final = Summary((), (), (), ())
+NO_SERVICE: Final = {"running": False, "pid": None, "watches": 0, "degraded": None, "web": None}
+
+
+def status_document(engine: Engine) -> StatusDocument:
+    """Look at the disk and compare."""
+    return present_status(engine)[0]
+
+
+def present_status(engine: Engine) -> tuple[StatusDocument, Tree | None]:
+    """The same, with the tree that is on disk where it could be looked at."""
+    if engine.trees.head() is None:
+        return describe(engine, "missing", _NO_CHANGES, [], [], None), None
+    try:
+        looked = look(engine, accept_empty=False)
+    except UnavailableError as error:
+        remarks = [("", error.message)]
+        return describe(engine, "unavailable", _NO_CHANGES, [], remarks, None), None
+    summary = _NO_CHANGES
+    if looked.tree is not None:
+        summary = summarize(tree_changes(engine.tree, looked.tree))
+    present = looked.tree or engine.tree
+    state = "stale" if summary else "current"
+    return describe(engine, state, summary, looked.skipped, looked.unreadable, present), present
+
+
+def recorded_status(engine: Engine, state: str) -> StatusDocument:
+    """The status of an index that is known to have caught up with the disk."""
+    remarks = engine.trees.remarks()
+    present = engine.tree if state == "current" else None
+    return describe(engine, state, _NO_CHANGES, remarks.skipped, remarks.unreadable, present)
+
+
+def describe(
+    engine: Engine,
+    state: str,
+    changes: Summary,
+    skipped: Sequence[tuple[str, str]],
+    unreadable: Sequence[tuple[str, str]],
+    present: Tree | None,
+) -> StatusDocument:
+    """Put the document together."""
+    head = engine.trees.head()
+    totals = head.totals if head else Totals(0, 0, 0, 0)
+    states = engine.frame_states(present)
+    return {
+        "workspace": str(engine.root),
+        "scanned": head is not None,
+        "state": state,
+        "root": head.root.hex() if head else None,
+        "content_id": head.content_id.hex() if head else None,
+        "hash": engine.algorithm.name,
+        "nodes": totals.nodes,
+        "files": totals.files,
+        "directories": totals.directories,
+        "links": totals.links,
+        "bytes": totals.bytes,
+        "changes": {
+            "added": list(changes.added),
+            "modified": list(changes.modified),
+            "removed": list(changes.removed),
+        },
+        "skipped": remark_documents(skipped),
+        "unreadable": remark_documents(unreadable),
+        "frames": states.totals,
+        "types": states.types,
+        "agents": states.agents,
+        "not_fresh": states.stale,
+        "largest": engine.trees.largest(LARGEST, head.seq if head else 0),
+        "service": dict(NO_SERVICE),
+    }
