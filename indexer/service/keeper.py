@@ -114,10 +114,6 @@ class Keeper:
         """Start the thread; it watches, scans, and then follows events."""
         self._thread.start()
 
-    def wait_until_started(self, timeout: float | None = None) -> bool:
-        """Wait for the first scan to be done (or to have failed for good)."""
-        return self._started.wait(timeout)
-
     def stop(self) -> None:
         """Break off a look, refuse what is queued, and return when the thread has ended."""
         with self._wake:

@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 from indexer.errors import UsageError
 
 PSEUDOS: Final = frozenset(("pre", "core", "post", "depth", "first", "last", "nth"))
-OPERATORS: Final = ("<=", ">=", "!=", "=", "<", ">")
 DESCENDANT: Final = " "
 CHILD: Final = ">"
 

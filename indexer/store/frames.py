@@ -374,13 +374,6 @@ class FrameStore:
         rows = self._database.rows("SELECT value FROM meta WHERE key = 'journal'")
         return int(rows[0][0]) if rows else 0
 
-    def counts(self) -> tuple[int, int]:
-        """Number of frames and of bodies."""
-        rows = self._database.rows(
-            "SELECT (SELECT count(*) FROM frame_log), (SELECT count(*) FROM bodies)"
-        )
-        return rows[0][0], rows[0][1]
-
     # -- writing
 
     def record(self, batch: FrameBatch, seq: int) -> None:

@@ -194,11 +194,6 @@ class Journal:
         self._descriptor, self._tail = descriptor, _Tail(index, end, place)
 
 
-def read_records(folder: Path, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `Journal.records`, for who is not the owner: changes nothing, stops at a torn tail."""
-    return _records(folder, after, None)
-
-
 def check(folder: Path, tail: _Tail | None = None) -> list[Problem]:
     """Everything wrong with a journal; changes nothing and does not raise."""
     problems = []
@@ -393,19 +388,16 @@ def _missing(folder: Path, index: int) -> Problem:
     return Problem(_segment(folder, index), 0, 0, "the segment is missing")
 
 
-def _records(folder: Path, after: int, tail: _Tail | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(folder: Path, after: int, tail: _Tail) -> Iterator[tuple[int, dict[str, Any]]]:
     with _translated(f"cannot read {folder}"):
-        last = tail.segment if tail else max(_indices(folder), default=0)
+        last = tail.segment
         first = next((i for i in range(last, 1, -1) if _begins(folder, i) <= after + 1), 1)
         items = _walk(folder, first, last, START if first == 1 else None, tail)
         for item in _decoded(folder, items):
-            if not isinstance(item, Problem):
-                if item[0] > after:
-                    yield item
-            elif tail is None and item.torn:
-                return
-            else:
+            if isinstance(item, Problem):
                 raise DamagedJournalError(item)
+            if item[0] > after:
+                yield item
 
 
 def _begins(folder: Path, index: int) -> float:
