@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from indexer.errors import CorruptError, UncheckedError
+from indexer.store.atomic import sync_folder, write_atomically
 from indexer.store.pack import (
     MAX_LINE_BYTES,
     SEGMENT_HEADER,
@@ -24,7 +25,6 @@ from indexer.store.pack import (
     line_after,
     parse_line,
     payload_of,
-    sync_folder,
     value_of,
     walk_segment,
 )
@@ -181,7 +181,6 @@ class Journal:
             descriptor = _open_segment(path)
         except OSError as error:
             try:
-                path.with_suffix(".new").unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
                 sync_folder(self._folder)
             except OSError:
@@ -296,16 +295,7 @@ def _indices(folder: Path) -> list[int]:
 def _create_segment(folder: Path, index: int, place: Place) -> int:
     """Begin a segment, named only once its header is durable; its size."""
     header = b"merkle journal 1 %d %b\n" % (place.number + 1, place.chain)
-    path = _segment(folder, index)
-    temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
-    try:
-        _write_all(descriptor, header, 0)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.rename(temporary, path)
-    sync_folder(folder)
+    write_atomically(_segment(folder, index), header)
     return len(header)
 
 

@@ -510,7 +510,7 @@ def test_a_segment_that_cannot_be_begun_leaves_the_old_one_in_use(
 ) -> None:
     journal = Journal.open(folder, segment_bytes=1)
     journal.append(RECORDS[:1])
-    monkeypatch.setattr(os, "rename", failing(errno.EIO))
+    monkeypatch.setattr(os, "replace", failing(errno.EIO))
     with pytest.raises(JournalWriteError, match="cannot begin"):
         journal.append(RECORDS[1:])
     monkeypatch.undo()
