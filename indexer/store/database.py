@@ -12,7 +12,7 @@ import duckdb
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
-from indexer.store.plain_place import PlainPlace
+from indexer.store.utf8_folder import Utf8Folder
 
 Row = tuple[Any, ...]
 
@@ -66,7 +66,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._damaged = False
-        self._place = PlainPlace(path.parent)
+        self._place = Utf8Folder(path.parent)
         try:
             self._connection = _connect(self._place, path.name)
         except BaseException:
@@ -196,7 +196,7 @@ def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> Non
     connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
-def _connect(place: PlainPlace, name: str) -> duckdb.DuckDBPyConnection:
+def _connect(place: Utf8Folder, name: str) -> duckdb.DuckDBPyConnection:
     # Beside the file by itself, which DuckDB names in its own way where that is not UTF-8.
     spill = {"temp_directory": str(place.path / f"{name}.tmp")} if place.is_renamed else {}
     with translated("cannot open the index"):

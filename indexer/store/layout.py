@@ -10,7 +10,7 @@ from typing import Final
 from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
 from indexer.store.atomic import write_atomically
-from indexer.store.plain_place import PlainPlace
+from indexer.store.utf8_folder import Utf8Folder
 
 FORMAT: Final = 1
 FOLDER: Final = ".merkle"
@@ -108,7 +108,7 @@ def initialise(root: Path, hash_name: str | None = None) -> tuple[Format, bool]:
         return existing, False
     chosen = Format(workspace_hash(hash_name or DEFAULT_HASH).name)
     # Where the database could never be opened, nothing is begun.
-    PlainPlace(root).close()
+    Utf8Folder(root).close()
     try:
         layout.folder.mkdir(exist_ok=True)
         layout.cookies.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash
 from indexer.engine.documents import JsonObject
 from indexer.engine.search.manifests import named_by_manifests
-from indexer.store.head_log import HeadLog
+from indexer.store.frames import FrameStore
 from indexer.store.postings import PARTS
 from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 from indexer.store.share_queue import ShareQueue
@@ -65,7 +65,7 @@ class Compaction:
             postings.note_folded()
         for part in range(PARTS):
             yield False
-            self._repeated += HeadLog(engine.database).drop_repeated(part, PARTS)
+            self._repeated += FrameStore(engine.database).drop_repeated_heads(part, PARTS)
         engine.database.checkpoint()
 
     def _sorted_out(self) -> tuple[set[BodyHash], list[BodyHash]]:

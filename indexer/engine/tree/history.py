@@ -15,7 +15,7 @@ from indexer.core.tree import Entry
 from indexer.engine.documents import DiffDocument, JsonObject, LogDocument
 from indexer.engine.search.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
 from indexer.errors import UsageError
-from indexer.store.head_log import HeadLog, Made
+from indexer.store.frames import FrameStore, Made
 from indexer.store.trees import Root, TreeStore
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def frames_between(engine: Engine, changes: Sequence[Change]) -> list[JsonObject
     nodes = [(one.path, node_of(one.path, one.old), node_of(one.path, one.new)) for one in changes]
     named = [node for _, *both in nodes for node in both if node is not None]
     # Of the database alone: a damaged journal is no reason not to read it.
-    made = HeadLog(engine.database).made_for(named, GENERATED_AGENT_PREFIX)
+    made = FrameStore(engine.database).made_for(named, GENERATED_AGENT_PREFIX)
     none: Made = {}
     found: list[JsonObject] = []
     for path, old, new in sorted(nodes):
