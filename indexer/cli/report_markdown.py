@@ -15,8 +15,8 @@ from indexer.cli.report_text import (
     headline,
     stats,
     type_rows,
+    weight,
 )
-from indexer.cli.treemap import weight
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 
