@@ -23,9 +23,8 @@ from indexer.service.cookies import Cookies
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError
-from indexer.watch.choose import start_watcher
 from indexer.watch.debounce import Debounce, Timing
-from indexer.watch.sink import Watcher
+from indexer.watch.watcher import Watcher, start_watcher
 
 T = TypeVar("T")
 

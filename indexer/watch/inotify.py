@@ -30,7 +30,7 @@ from watchdog.observers.inotify_c import (
 )
 
 from indexer.core import paths
-from indexer.watch.sink import Sink
+from indexer.watch.watcher import Sink
 
 # The library logs what we handle; a workspace with a full queue is told by its status.
 logging.getLogger("watchdog.observers.inotify_c").setLevel(logging.ERROR)

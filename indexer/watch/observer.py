@@ -23,7 +23,7 @@ from watchdog.events import (
 from watchdog.observers import Observer
 
 from indexer.core import paths
-from indexer.watch.sink import Sink
+from indexer.watch.watcher import Sink
 
 # Without opened and closed-no-write: our own reading would keep the observer busy for ever.
 _EVENTS: Final[list[type[FileSystemEvent]]] = [

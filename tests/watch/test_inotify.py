@@ -25,8 +25,8 @@ if platform.system() != "Linux":
 from watchdog.observers.inotify_c import InotifyFD
 
 from indexer.watch import inotify
-from indexer.watch.choose import start_watcher
 from indexer.watch.inotify import InotifyWatcher
+from indexer.watch.watcher import start_watcher
 
 
 @pytest.fixture
