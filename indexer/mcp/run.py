@@ -129,7 +129,7 @@ def _listen(port: int) -> socket.socket:
 
 
 def _prepare() -> None:
-    """What a process that stays needs."""
+    """Set up what a process that stays needs."""
     # The command line holds the cycle collector back; what runs for days needs it.
     gc.enable()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)

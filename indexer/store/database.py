@@ -96,7 +96,7 @@ class Database:
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """The same, remembering that the file is damaged."""
+        """Turn DuckDB errors into ours, and remember when one says that the file is damaged."""
         try:
             with translated(doing):
                 yield
