@@ -28,9 +28,7 @@ CONTEXT_KEYS: Final = (
     "manifest_id", "candidates_sha256", "root", "budget", "tokens", "items", "omitted", "messages",
     "candidates", "tokenizer", "request", "hashes", "recorded", "freshness_as_of",
 )  # fmt: skip
-_COMMITTED: Final = (
-    "id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings",
-)  # fmt: skip
+_COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created"),
     "scan": tuple(ScanDocument.__annotations__),

@@ -209,10 +209,15 @@ def _not_fresh(document: JsonObject) -> Iterator[str]:
     if document["not_fresh"]:
         yield "<h2>Not fresh</h2>"
         rows = [
-            [_code(one["path"]), escape(on_screen(one["type"])), escape(on_screen(one["agent"])),
-             escape(one["freshness"]), escape(on_screen(one["because"]))]
+            [
+                _code(one["path"]),
+                escape(on_screen(one["type"])),
+                escape(on_screen(one["agent"])),
+                escape(one["freshness"]),
+                escape(on_screen(one["because"])),
+            ]
             for one in document["not_fresh"]
-        ]  # fmt: skip
+        ]
         yield _table(["path", "type", "agent", "state", "because"], rows, range(0))
 
 

@@ -117,10 +117,15 @@ def _not_fresh(document: JsonObject) -> Iterator[str]:
     if document["not_fresh"]:
         yield "## Not fresh"
         rows = [
-            [cell(path(one["path"])), cell(on_screen(one["type"])), cell(on_screen(one["agent"])),
-             one["freshness"], cell(on_screen(one["because"]) or "-")]
+            [
+                cell(path(one["path"])),
+                cell(on_screen(one["type"])),
+                cell(on_screen(one["agent"])),
+                one["freshness"],
+                cell(on_screen(one["because"]) or "-"),
+            ]
             for one in document["not_fresh"]
-        ]  # fmt: skip
+        ]
         yield table(["path", "type", "agent", "state", "because"], rows)
 
 

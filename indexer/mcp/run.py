@@ -51,9 +51,13 @@ def run_http(
     _prepare()
     application = http_application(calls, chosen, token)
     config = uvicorn.Config(
-        application, log_level="warning", access_log=False, server_header=False, ws="none",
+        application,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
         timeout_graceful_shutdown=2,
-    )  # fmt: skip
+    )
     with contextlib.closing(listener):
         anyio.run(_Server(config, lambda: tell(address)).serve, [listener])
 

@@ -104,10 +104,13 @@ class Step:
     def names_core(self) -> bool:
         """Whether this step asks for a core by type, and so may mean an implicit one."""
         return self.type == "mc" or any(
-            c.key == "nodeType" and c.operator == "=" and c.value is not None
-            and c.value.text == "mc" and not c.value.null
+            c.key == "nodeType"
+            and c.operator == "="
+            and c.value is not None
+            and c.value.text == "mc"
+            and not c.value.null
             for c in self.conditions
-        )  # fmt: skip
+        )
 
 
 Chain: TypeAlias = tuple[Step, ...]

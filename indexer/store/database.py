@@ -20,9 +20,15 @@ _PIECE: Final = 20_000
 
 # What DuckDB says of a file that is broken, cut off, or another kind of database.
 _DAMAGE: Final = (
-    "corrupt", "checksum", "not a valid duckdb", "invalidated", "could not read enough bytes",
-    "loading external extensions is disabled", "failure while replaying wal", "internal error",
-)  # fmt: skip
+    "corrupt",
+    "checksum",
+    "not a valid duckdb",
+    "invalidated",
+    "could not read enough bytes",
+    "loading external extensions is disabled",
+    "failure while replaying wal",
+    "internal error",
+)
 
 
 class DatabaseError(UncheckedError):

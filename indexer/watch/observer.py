@@ -27,9 +27,16 @@ from indexer.watch.watcher import Sink
 
 # Without opened and closed-no-write: our own reading would keep the observer busy for ever.
 _EVENTS: Final[list[type[FileSystemEvent]]] = [
-    DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, DirMovedEvent, FileClosedEvent,
-    FileCreatedEvent, FileDeletedEvent, FileModifiedEvent, FileMovedEvent,
-]  # fmt: skip
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+]
 
 
 class ObserverWatcher(FileSystemEventHandler):
