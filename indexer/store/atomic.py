@@ -43,7 +43,7 @@ def _take_permissions(descriptor: int, target: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         mode = os.lstat(target).st_mode
         if stat.S_ISREG(mode):
-            os.fchmod(descriptor, stat.S_IMODE(mode))
+            os.fchmod(descriptor, mode & 0o777)
 
 
 def sync_folder(folder: Path) -> None:
