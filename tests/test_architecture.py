@@ -107,7 +107,7 @@ LATE = {
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
     "service.workspace": {"indexer.engine.workspace"},  # a client of a service needs no database
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
-    "watch.choose": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
+    "watch.watcher": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }
 
 GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_code", "tools"}
