@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from indexer.core import paths
-from indexer.core.frames import Action, BodyHash, ChildBody, body_hash
+from indexer.core.frames import BodyHash, ChildBody, body_hash
 from indexer.engine.frames.heads import HeadCache
 from indexer.errors import CorruptError
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
-
-
-class MadeBody(NamedTuple):
-    """A file's body and where it came from, or why there is none."""
-
-    content: BodyHash | None
-    action: Action
-    problem: str | None = None
-    is_pending: bool = False
-    """Whether a model has yet to write it."""
-    about: Mapping[str, object] = {}
 
 
 class Bodies:
