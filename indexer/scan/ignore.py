@@ -3,6 +3,9 @@
 A rule is cut into segments, one per folder level, and a folder's `Scope` knows how far each
 rule with a slash has come. So every verdict is about one name in one folder, never about a
 path, and folders without rule files of their own share everything with their parent.
+
+Secret files are the one exception to git's rules: only a re-including rule that names the very
+file brings one in, never one with wildcards that sweeps it in with others.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from indexer.core.paths import bytes_to_text
-from indexer.scan.ignore_defaults import DEFAULT_RULES
+from indexer.scan.ignore_defaults import DEFAULT_RULES, SECRET_RULES
 
 RULE_FILE_NAMES: Final = (b".gitignore", b".merkleignore")
 
@@ -25,7 +28,9 @@ _BUILT_IN: Final = "built-in"
 # What no rule can re-include.
 _FORCED_RULES: Final = b".git\n.merkle\n/merkle.lock"
 # Precedence of the sources; from the root's files on, each folder level adds two.
-_DEFAULT_LEVEL, _EXCLUDE_LEVEL, _ROOT_LEVEL, _FORCED_LEVEL = 0, 1, 2, 1 << 30
+_DEFAULT_LEVEL, _SECRET_LEVEL, _EXCLUDE_LEVEL, _ROOT_LEVEL, _FORCED_LEVEL = 0, 1, 2, 3, 1 << 30
+
+_WILD: Final = re.compile(rb"[*?\[]")
 
 _BACKSLASH, _SLASH, _STAR, _DASH, _COLON = b"\\/*-:"
 _QUESTION, _OPEN, _CLOSE, _SPACE = b"?[] "
@@ -81,6 +86,8 @@ class Rule:
     negated: bool
     dir_only: bool = field(repr=False)
     rank: int = field(repr=False)  # the highest matching one decides
+    sweeps: bool = field(repr=False)  # re-includes by wildcards, and so no secret file
+    file_only: bool = field(repr=False)  # git has no way to say it; built-in rules need it
     trails: tuple[_Trail, ...] = field(repr=False, compare=False)
 
 
@@ -244,7 +251,9 @@ def _rule(line: bytes, source: str, number: int, rank: int) -> Rule:
         # Without a slash a rule holds at every level, and `**` is just a star.
         trails = () if trail is None else ((None, trail[-1]),)
     text = line.decode("utf-8", "backslashreplace")
-    return Rule(text, source, number, negated, dir_only, rank, trails)
+    sweeps = negated and source != _BUILT_IN and _WILD.search(pattern) is not None
+    file_only = source == _BUILT_IN and rank >> 32 == _SECRET_LEVEL and not dir_only
+    return Rule(text, source, number, negated, dir_only, rank, sweeps, file_only, trails)
 
 
 def _read_rules(content: bytes, source: str, level: int) -> Iterator[Rule]:
@@ -269,6 +278,7 @@ def _read_files(path: bytes, rule_files: Mapping[bytes, bytes]) -> Iterator[Rule
 
 
 _Finals = list[tuple[Rule, _Segment]]
+_NO_INSIDE: Final[Mapping[bytes, _Finals]] = MappingProxyType({})
 
 
 class _Globs(NamedTuple):
@@ -371,20 +381,39 @@ class _Live(NamedTuple):
         return None
 
 
+class _Guard(NamedTuple):
+    """What decides on secret files where some rule sweeps files in."""
+
+    secrets: Scope  # the built-in rules that tell which files are secret
+    named: Scope  # all rules but those that sweep
+
+
 class Scope:
     """The rules in force inside one folder."""
 
-    __slots__ = ("_dirs", "_files", "_here", "_live", "_path")
+    __slots__ = ("_dirs", "_files", "_guard", "_here", "_inside", "_live", "_path", "_placed")
 
-    def __init__(self, path: bytes, files: _Table, dirs: _Table, live: tuple[_Live, ...]) -> None:
+    def __init__(
+        self,
+        path: bytes,
+        files: _Table,
+        dirs: _Table,
+        live: tuple[_Live, ...],
+        inside: Mapping[bytes, _Finals] = _NO_INSIDE,
+        placed: _Finals | None = None,
+        guard: _Guard | None = None,
+    ) -> None:
         self._path = path  # empty, or ends with a slash
         self._files = files
         self._dirs = dirs
         self._live = live
+        self._inside = inside  # rules like `**/folder/name`, by folder: they need no following
+        self._placed = placed  # those of this folder's name
+        self._guard = guard
         self._here = (files, dirs)
-        if live:
+        if live or placed:
             here = [(rule.rule, final) for rule in live if (final := rule.final()) is not None]
-            self._here = _extended(files, dirs, here)
+            self._here = _extended(files, dirs, [*here, *(placed or ())])
 
     def child(self, name: bytes, rule_files: Mapping[bytes, bytes] = _NO_FILES) -> Scope:
         """The scope of the sub-folder `name`, given the contents of the rule files in it."""
@@ -392,39 +421,85 @@ class Scope:
         if live:
             live = tuple(inner for rule in live if (inner := rule.enter(name)) is not None)
         path = self._path + name + b"/"
-        scope = Scope(path, self._files, self._dirs, live)
+        guard = self._guard
+        if guard is not None:
+            guard = _Guard(guard.secrets.child(name), guard.named.child(name))
+        placed = self._inside.get(name)
+        scope = Scope(path, self._files, self._dirs, live, self._inside, placed, guard)
         return scope._with_rules(_read_files(path, rule_files)) if rule_files else scope
 
     def ignores(self, name: bytes, is_dir: bool) -> bool:
         """Whether the entry `name` of this folder is ignored."""
         rule = self._here[is_dir].find(name)
+        if rule is not None and rule.sweeps:
+            rule = self._unswept(rule, name, is_dir)
         return rule is not None and not rule.negated
 
     def why(self, name: bytes, is_dir: bool) -> Rule | None:
         """The rule that decides on the entry `name`, which may re-include it; None if none does."""
-        return self._here[is_dir].find(name)
+        rule = self._here[is_dir].find(name)
+        return self._unswept(rule, name, is_dir) if rule is not None and rule.sweeps else rule
+
+    def _unswept(self, rule: Rule, name: bytes, is_dir: bool) -> Rule | None:
+        """What decides instead of a rule that sweeps `name` in: another one where it is secret."""
+        assert self._guard is not None
+        secret = self._guard.secrets._here[is_dir].find(name)
+        if secret is None or secret.negated:
+            return rule
+        return self._guard.named._here[is_dir].find(name)
 
     def _with_rules(self, rules: Iterable[Rule]) -> Scope:
         """This scope and higher rules, taken in one step so that their globs become one regex."""
         finals: _Finals = []
         live = list(self._live)
+        rules = tuple(rules)
+        guard = self._guard
+        if guard is None and any(rule.sweeps for rule in rules):
+            # Until here no rule has swept.
+            guard = _Guard(_secrets_at(self._path), self)
+        if guard is not None:
+            named = [rule for rule in rules if not rule.sweeps]
+            guard = guard._replace(named=guard.named._with_rules(named))
+        inside: dict[bytes, _Finals] = {}
         for rule in rules:
             for trail in rule.trails:
-                if len(trail) == 2 and trail[0] is None and trail[1] is not None:
-                    finals.append((rule, trail[1]))
-                else:
-                    live.append(_Live(rule, trail, frozenset((0,))))
-        return Scope(self._path, *_extended(self._files, self._dirs, finals), tuple(live))
+                match trail:
+                    case (None, _Segment() as last):
+                        finals.append((rule, last))
+                    case (None, _Segment(exact=bytes() as folder), _Segment() as last):
+                        inside.setdefault(folder, []).append((rule, last))
+                    case _:
+                        live.append(_Live(rule, trail, frozenset((0,))))
+        for folder, known in self._inside.items() if inside else ():
+            inside[folder] = [*known, *inside.get(folder, ())]
+        tables = _extended(self._files, self._dirs, finals)
+        return Scope(
+            self._path, *tables, tuple(live), inside or self._inside, self._placed, guard
+        )  # fmt: skip
 
 
 def _extended(files: _Table, dirs: _Table, finals: _Finals) -> tuple[_Table, _Table]:
-    unlimited = [(rule, segment) for rule, segment in finals if not rule.dir_only]
-    return files.extended(unlimited), dirs.extended(finals)
+    of_files = [final for final in finals if not final[0].dir_only]
+    of_dirs = [final for final in finals if not final[0].file_only]
+    return files.extended(of_files), dirs.extended(of_dirs)
+
+
+@lru_cache(maxsize=1)
+def _secret_rules() -> tuple[Rule, ...]:
+    return tuple(_read_rules(SECRET_RULES, _BUILT_IN, _SECRET_LEVEL))
 
 
 @lru_cache(maxsize=1)
 def _default_rules() -> tuple[Rule, ...]:
-    return tuple(_read_rules(DEFAULT_RULES, _BUILT_IN, _DEFAULT_LEVEL))
+    return (*_read_rules(DEFAULT_RULES, _BUILT_IN, _DEFAULT_LEVEL), *_secret_rules())
+
+
+def _secrets_at(path: bytes) -> Scope:
+    """The built-in rules about secret files as they stand in a folder."""
+    scope = Scope(b"", _NO_RULES, _NO_RULES, ())._with_rules(_secret_rules())
+    for name in path.split(b"/")[:-1]:
+        scope = scope.child(name)
+    return scope
 
 
 def root_scope(
@@ -434,7 +509,11 @@ def root_scope(
     defaults: bool = True,
 ) -> Scope:
     """The scope of the workspace root, given the contents of its rule files."""
-    return Scope(b"", _NO_RULES, _NO_RULES, ())._with_rules(
+    empty = Scope(b"", _NO_RULES, _NO_RULES, ())
+    if not defaults:
+        # No file is secret then.
+        empty = Scope(b"", _NO_RULES, _NO_RULES, (), guard=_Guard(empty, empty))
+    return empty._with_rules(
         chain(
             _default_rules() if defaults else (),
             _read_rules(info_exclude, ".git/info/exclude", _EXCLUDE_LEVEL),
