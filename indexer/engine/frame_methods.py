@@ -193,9 +193,9 @@ class FrameMethods:
         """Write what was written and computed to a file."""
         return transfer.export_pack(self._engine, file, nodes)
 
-    def import_pack(self, file: Path) -> JsonObject:
+    def import_pack(self, file: Path, *, allow_secrets: bool = False) -> JsonObject:
         """Take in a pack."""
-        return transfer.import_pack(self._engine, file)
+        return transfer.import_pack(self._engine, file, allow_secrets)
 
     def compact(self, keep_seconds: float) -> JsonObject:
         """Forget the bodies of old deterministic frames."""

@@ -80,6 +80,7 @@ class SessionMethods:
         attributes: Mapping[str, Any] | None = None,
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
         writes = operations.session_writes
@@ -91,6 +92,7 @@ class SessionMethods:
         return writes.append(
             self._owner, name, type=type, role=role, text=text, payload=payload, label=label,
             where=writes.placement(values, references), note=operations.Note(message, metadata),
+            allow_secrets=allow_secrets,
         )  # fmt: skip
 
     def session_edit(
@@ -108,6 +110,7 @@ class SessionMethods:
         id: str | None = None,
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """Replace what a block says when compiled; what it said stays in the tree."""
         writes = operations.session_writes
@@ -115,6 +118,7 @@ class SessionMethods:
         return writes.edit(
             self._owner, name, target, type=type, role=role, text=text, payload=payload,
             label=label, where=where, note=operations.Note(message, metadata),
+            allow_secrets=allow_secrets,
         )  # fmt: skip
 
     def session_annotate(
@@ -203,10 +207,11 @@ class SessionMethods:
         file: Path | None = None,
         data: str | None = None,
         form: str | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """A new session from an export, a snapshot or a chat log."""
         return operations.session_transfer.import_(
-            self._owner, name, file=file, data=data, form=form
+            self._owner, name, file=file, data=data, form=form, allow_secrets=allow_secrets
         )
 
     def session_select(

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from indexer.core.paths import bytes_to_text
 from indexer.scan.ignore_defaults import DEFAULT_RULES, SECRET_RULES
+from indexer.scan.ignore_patterns import Segment, Trail, trail_of, unglued, union
 
 RULE_FILE_NAMES: Final = (b".gitignore", b".merkleignore")
 
@@ -31,49 +32,6 @@ _FORCED_RULES: Final = b".git\n.merkle\n/merkle.lock"
 _DEFAULT_LEVEL, _SECRET_LEVEL, _EXCLUDE_LEVEL, _ROOT_LEVEL, _FORCED_LEVEL = 0, 1, 2, 3, 1 << 30
 
 _WILD: Final = re.compile(rb"[*?\[]")
-
-_BACKSLASH, _SLASH, _STAR, _DASH, _COLON = b"\\/*-:"
-_QUESTION, _OPEN, _CLOSE, _SPACE = b"?[] "
-_ALL_BYTES: Final = frozenset(range(1, 256))
-
-_UPPER: Final = frozenset(range(0x41, 0x5B))
-_LOWER: Final = frozenset(range(0x61, 0x7B))
-_DIGIT: Final = frozenset(range(0x30, 0x3A))
-_GRAPH: Final = frozenset(range(0x21, 0x7F))
-_ALNUM: Final = _UPPER | _LOWER | _DIGIT
-# As git's own ASCII tables have them: vertical tab and form feed are no spaces there.
-_POSIX_CLASSES: Final[Mapping[bytes, frozenset[int]]] = {
-    b"alnum": _ALNUM,
-    b"alpha": _UPPER | _LOWER,
-    b"blank": frozenset(b" \t"),
-    b"cntrl": frozenset(range(0x20)) | {0x7F},
-    b"digit": _DIGIT,
-    b"graph": _GRAPH,
-    b"lower": _LOWER,
-    b"print": _GRAPH | {_SPACE},
-    b"punct": _GRAPH - _ALNUM,
-    b"space": frozenset(b" \t\n\r"),
-    b"upper": _UPPER,
-    b"xdigit": frozenset(b"0123456789abcdefABCDEF"),
-}
-
-
-class _Segment(NamedTuple):
-    """What one name must look like; at most one of `exact` and `suffix` is set."""
-
-    regex: bytes
-    exact: bytes | None = None
-    suffix: bytes | None = None  # of `*.ext`, `*.tar.gz`, `*_test.py`
-    first: int | None = None  # the only byte it can start with
-
-    def matches(self, name: bytes) -> bool:
-        if self.exact is not None:
-            return name == self.exact
-        return _union((self.regex,)).match(name) is not None
-
-
-# A way through folders to an entry; None stands for any number of folders.
-_Trail = tuple[_Segment | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,154 +46,7 @@ class Rule:
     rank: int = field(repr=False)  # the highest matching one decides
     sweeps: bool = field(repr=False)  # re-includes by wildcards, and so no secret file
     file_only: bool = field(repr=False)  # git has no way to say it; built-in rules need it
-    trails: tuple[_Trail, ...] = field(repr=False, compare=False)
-
-
-@lru_cache(maxsize=1024)
-def _union(sources: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """One regex for several; the number of its only group tells which one matched first."""
-    # The groups stand last so that the regex engine can reject by an alternative's first byte.
-    return re.compile(b"|".join(source + rb"\Z()" for source in sources), re.DOTALL)
-
-
-def _read_class(pattern: bytes, at: int) -> tuple[frozenset[int], int] | None:
-    """The bytes of the class that opens just before `at` and where it ends; None if malformed."""
-    negated = pattern[at : at + 1] in (b"!", b"^")
-    at += negated
-    first = at
-    members: set[int] = set()
-    previous = 0  # the start of a range, should a dash follow
-    while at < len(pattern):
-        byte = pattern[at]
-        if byte == _CLOSE and at > first:
-            return _ALL_BYTES - members if negated else frozenset(members), at + 1
-        if byte == _DASH and previous and pattern[at + 1 : at + 2] not in (b"", b"]"):
-            at += 2 if pattern[at + 1] == _BACKSLASH else 1
-            if at == len(pattern):
-                return None
-            members.update(range(previous, pattern[at] + 1))
-            previous = 0
-        elif byte == _OPEN and pattern[at + 1 : at + 2] == b":":
-            end = pattern.find(b"]", at + 2)
-            if end < 0:
-                return None
-            if end > at + 2 and pattern[end - 1] == _COLON:
-                posix = _POSIX_CLASSES.get(pattern[at + 2 : end - 1])
-                if posix is None:
-                    return None
-                members |= posix
-                previous = 0
-                at = end
-            else:
-                members.add(byte)
-                previous = byte
-        else:
-            if byte == _BACKSLASH:
-                at += 1
-                if at == len(pattern):
-                    return None
-                byte = pattern[at]
-            members.add(byte)
-            previous = byte
-        at += 1
-    return None
-
-
-def _byte_regex(token: int | frozenset[int]) -> bytes:
-    if isinstance(token, int):
-        return re.escape(bytes((token,)))
-    if token == _ALL_BYTES:
-        return b"."
-    starts = sorted(byte for byte in token if byte - 1 not in token)
-    ends = sorted(byte for byte in token if byte + 1 not in token)
-    runs = b"".join(rb"\x%02x-\x%02x" % run for run in zip(starts, ends, strict=True))
-    return b"[%b]" % runs if runs else b"(?!)"
-
-
-def _segment(tokens: list[int | frozenset[int]]) -> _Segment:
-    """Compile the tokens of one level: a byte, a set of bytes, or -1 for a star."""
-    literal = bytes(token for token in tokens if isinstance(token, int) and token >= 0)
-    if len(literal) == len(tokens):
-        return _Segment(re.escape(literal), exact=literal)
-    if len(literal) == len(tokens) - 1 and tokens[0] == -1 and b"." in literal:
-        return _Segment(b".*" + re.escape(literal), suffix=literal)
-    chunks = [b""]
-    for token in tokens:
-        if token == -1:
-            chunks.append(b"")
-        else:
-            chunks[-1] += _byte_regex(token)
-    first = tokens[0] if isinstance(tokens[0], int) and tokens[0] >= 0 else None
-    if len(chunks) == 1:
-        return _Segment(chunks[0], first=first)
-    # Chunks have a fixed length, so the leftmost place is as good as any: never look back.
-    middle = b"".join(b"(?>.*?%b)" % chunk for chunk in chunks[1:-1] if chunk)
-    return _Segment(chunks[0] + middle + b".*" + chunks[-1], first=first)
-
-
-_ANY: Final = _segment([-1])
-
-
-def _trail(pattern: bytes) -> _Trail | None:
-    """Cut a pattern at its slashes; None when it cannot match anything."""
-    trail: list[_Segment | None] = []
-    tokens: list[int | frozenset[int]] = []
-    at = start = 0
-    while at <= len(pattern):
-        byte = pattern[at] if at < len(pattern) else _SLASH
-        after = at + 1
-        escaped = byte == _BACKSLASH
-        if escaped:
-            if after == len(pattern):
-                return None
-            byte = pattern[after]
-            after += 1
-        if byte == _SLASH:
-            if at == start:
-                return None
-            if at - start > 1 and not pattern[start:at].strip(b"*"):
-                # A closing `**` stands for one level or more, and so does one before `\/`.
-                deep = [None, _ANY] if at == len(pattern) else [_ANY, None] if escaped else [None]
-                trail += deep[1:] if trail and trail[-1] is None and deep[0] is None else deep
-            else:
-                trail.append(_segment(tokens))
-            tokens = []
-            start = after
-        elif escaped:
-            tokens.append(byte)
-        elif byte == _STAR:
-            if tokens[-1:] != [-1]:
-                tokens.append(-1)
-        elif byte == _QUESTION:
-            tokens.append(_ALL_BYTES)
-        elif byte == _OPEN:
-            found = _read_class(pattern, after)
-            if found is None:
-                return None
-            members, after = found
-            tokens.append(members)
-        else:
-            tokens.append(byte)
-        at = after
-    return tuple(trail)
-
-
-_GLUED: Final = re.compile(rb"([^*?\[\\]*[^*?\[\\/])((?:\*\*+/)*)(\*\*+(?:\\/|\Z))?(.*)", re.DOTALL)
-
-
-def _unglue(pattern: bytes) -> tuple[bytes, ...]:
-    """Say in ordinary patterns what git makes of `**` right after a literal start.
-
-    git compares the literal start by itself and gives its glob matcher only the rest, which
-    then takes a `**` there for the start of a level: `foo**/bar` also matches `foobar`.
-    """
-    glued = _GLUED.fullmatch(pattern)
-    if glued is None:
-        return (pattern,)
-    head, deep, last, rest = glued.groups(b"")
-    if last:
-        return (head + b"*/**/" + rest,) if last.endswith(b"/") else (head + b"*", head + b"*/**")
-    return (head + rest, head + b"*/**/" + rest) if deep else (pattern,)
+    trails: tuple[Trail, ...] = field(repr=False, compare=False)
 
 
 def _rule(line: bytes, source: str, number: int, rank: int) -> Rule:
@@ -244,15 +55,15 @@ def _rule(line: bytes, source: str, number: int, rank: int) -> Rule:
     dir_only = pattern.endswith(b"/")
     pattern = pattern.removesuffix(b"/")
     if b"/" in pattern:
-        choices = _unglue(pattern.removeprefix(b"/"))
-        trails = tuple(trail for trail in map(_trail, choices) if trail is not None)
+        choices = unglued(pattern.removeprefix(b"/"))
+        trails = tuple(trail for trail in map(trail_of, choices) if trail is not None)
     else:
-        trail = _trail(pattern)
+        trail = trail_of(pattern)
         # Without a slash a rule holds at every level, and `**` is just a star.
         trails = () if trail is None else ((None, trail[-1]),)
     text = line.decode("utf-8", "backslashreplace")
     sweeps = negated and source != _BUILT_IN and _WILD.search(pattern) is not None
-    file_only = source == _BUILT_IN and rank >> 32 == _SECRET_LEVEL and not dir_only
+    file_only = rank >> 32 == _SECRET_LEVEL and not dir_only
     return Rule(text, source, number, negated, dir_only, rank, sweeps, file_only, trails)
 
 
@@ -277,7 +88,7 @@ def _read_files(path: bytes, rule_files: Mapping[bytes, bytes]) -> Iterator[Rule
             yield from _read_rules(content, source, level)
 
 
-_Finals = list[tuple[Rule, _Segment]]
+_Finals = list[tuple[Rule, Segment]]
 _NO_INSIDE: Final[Mapping[bytes, _Finals]] = MappingProxyType({})
 
 
@@ -292,7 +103,7 @@ def _globs(finals: _Finals) -> tuple[_Globs, ...]:
     if not finals:
         return ()
     finals = sorted(finals, key=lambda final: -final[0].rank)
-    regex = _union(tuple(segment.regex for _, segment in finals))
+    regex = union(tuple(segment.regex for _, segment in finals))
     return (_Globs(regex.match, tuple(rule for rule, _ in finals)),)
 
 
@@ -358,7 +169,7 @@ class _Live(NamedTuple):
     """A rule under way: the segments of its trail that the next name may meet."""
 
     rule: Rule
-    trail: _Trail
+    trail: Trail
     places: frozenset[int]
 
     def enter(self, name: bytes) -> _Live | None:
@@ -373,7 +184,7 @@ class _Live(NamedTuple):
                 places.add(place + 1)
         return _Live(self.rule, self.trail, frozenset(places)) if places else None
 
-    def final(self) -> _Segment | None:
+    def final(self) -> Segment | None:
         """What an entry of this folder must look like to be matched."""
         last = len(self.trail) - 1
         if last in self.places or (last - 1 in self.places and self.trail[last - 1] is None):
@@ -464,9 +275,9 @@ class Scope:
         for rule in rules:
             for trail in rule.trails:
                 match trail:
-                    case (None, _Segment() as last):
+                    case (None, Segment() as last):
                         finals.append((rule, last))
-                    case (None, _Segment(exact=bytes() as folder), _Segment() as last):
+                    case (None, Segment(exact=bytes() as folder), Segment() as last):
                         inside.setdefault(folder, []).append((rule, last))
                     case _:
                         live.append(_Live(rule, trail, frozenset((0,))))

@@ -129,9 +129,9 @@ class FrameCommands(ABC):
         """Write what was written and computed to a file."""
         return self.operate("export", file=os.path.abspath(file), nodes=list(nodes))
 
-    def import_(self, file: str | os.PathLike[str]) -> Document:
+    def import_(self, file: str | os.PathLike[str], *, allow_secrets: bool = False) -> Document:
         """Take in a pack."""
-        return self.operate("import", file=os.path.abspath(file))
+        return self.operate("import", file=os.path.abspath(file), allow_secrets=allow_secrets)
 
     def compact(self, keep_seconds: float) -> Document:
         """Forget the bodies of old deterministic frames."""

@@ -94,7 +94,7 @@ _LIMITS: Final[dict[str, Check]] = {
 _CONTENT: Final = {
     "role": is_text, "text": is_text, "payload": is_object, "label": is_text,
     "ttl": is_count, "priority": is_whole, "id": is_text, "message": is_text,
-    "metadata": is_object,
+    "metadata": is_object, "allow_secrets": is_flag,
 }  # fmt: skip
 
 
@@ -187,7 +187,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "agents": Operation("list_agents", {}, {}, writes=False),
     "export": Operation("export_pack", {"file": is_file}, {"nodes": is_texts}, writes=True),
-    "import": Operation("import_pack", {"file": is_file}, {}, writes=True),
+    "import": Operation("import_pack", {"file": is_file}, {"allow_secrets": is_flag}, writes=True),
     "lock": Operation("lock", {}, {}, writes=True),
     "prove": Operation("prove", {"node": is_text}, {}, writes=False),
     "report": Operation("report", {}, {"base": is_text}, writes=False),
@@ -277,7 +277,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         once=True,
     ),
     "session-import": _session(
-        "session_import", {}, {"file": is_text, "data": is_text, "form": is_text}, writes=True
+        "session_import",
+        {},
+        {"file": is_text, "data": is_text, "form": is_text, "allow_secrets": is_flag},
+        writes=True,
     ),
     "session-select": _session(
         "session_select",

@@ -61,6 +61,7 @@ class SessionCommands(ABC):
         attributes: Json | None = None,
         message: str | None = None,
         metadata: Json | None = None,
+        allow_secrets: bool = False,
     ) -> Document:
         """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
         return self._session(
@@ -68,6 +69,7 @@ class SessionCommands(ABC):
             region=region, parent=parent, offset=offset, ttl=ttl, priority=priority, id=id,
             node_type=node_type, kind=kind, references=list(references) or None,
             attributes=attributes, message=message, metadata=metadata,
+            allow_secrets=allow_secrets,
         )  # fmt: skip
 
     def session_edit(
@@ -85,11 +87,13 @@ class SessionCommands(ABC):
         id: str | None = None,
         message: str | None = None,
         metadata: Json | None = None,
+        allow_secrets: bool = False,
     ) -> Document:
         """Replace what a block says when compiled; what it said stays in the tree."""
         return self._session(
             "edit", name, target=target, type=type, role=role, text=text, payload=payload,
             label=label, ttl=ttl, priority=priority, id=id, message=message, metadata=metadata,
+            allow_secrets=allow_secrets,
         )  # fmt: skip
 
     def session_annotate(
@@ -226,10 +230,13 @@ class SessionCommands(ABC):
         name: str,
         data: str | None = None,
         form: str | None = None,
+        allow_secrets: bool = False,
     ) -> Document:
         """A new session from a file, or from what such a file would hold."""
         path = os.path.abspath(file) if file is not None else None
-        return self._session("import", name, file=path, data=data, form=form)
+        return self._session(
+            "import", name, file=path, data=data, form=form, allow_secrets=allow_secrets
+        )
 
     def session_list(self) -> Document:
         """Every session."""

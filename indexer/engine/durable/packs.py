@@ -19,6 +19,7 @@ from indexer.core.frames import (
     frame_id,
 )
 from indexer.core.hashing import WorkspaceHash
+from indexer.core.secrets import check_secrets, mask
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.journal import DUE, apply_record
 from indexer.engine.frames.agents import check_agent
@@ -178,9 +179,14 @@ def model_records(store: FrameStore) -> Iterator[JsonObject]:
                 yield record | {"kind": "model", "meta": json.loads(result.meta)}
 
 
-def import_pack(engine: Engine, file: Path) -> JsonObject:
+def import_pack(engine: Engine, file: Path, allow_secrets: bool = False) -> JsonObject:
     """Take in a pack: checked whole, then journalled and stored; what is known already is left."""
     everything = [_checked(engine.algorithm, record) for record in _body_of(engine, file)]
+    for record in everything:
+        if record["kind"] in ("memo", "model"):
+            _mask(record)
+        elif not allow_secrets:
+            check_secrets(PackContentError, f"{record['kind']} in the pack", record)
     records = [record for record in everything if record["kind"] != SESSION]
     sessions, diverged = _fresh_sessions(engine, everything)
     _keep_own_heads(engine, records)
@@ -199,6 +205,13 @@ def import_pack(engine: Engine, file: Path) -> JsonObject:
         "added": len(fresh) + len(sessions),
         "diverged": diverged,
     }
+
+
+def _mask(record: dict[str, Any]) -> None:
+    """Do to a generated text what is done to those that are made here."""
+    body = mask(record["body"])
+    if body != record["body"]:
+        record |= {"body": body, "content": body_hash(body).hex()}
 
 
 def _fresh_sessions(

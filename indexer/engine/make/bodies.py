@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import Action, BodyHash, ChildBody, body_hash
+from indexer.core.secrets import mask
 from indexer.engine.frames.heads import Shelf
 from indexer.errors import CorruptError
 from indexer.store.frames import FrameBatch
@@ -50,7 +51,11 @@ class Bodies:
         self.texts.update(self._shelf.bodies(missing))
 
     def keep(self, body: str, batch: FrameBatch) -> BodyHash:
-        """A new body, for a batch and for what is made after it."""
+        """A new body, for a batch and for what is made after it; its secrets are masked.
+
+        Everything that generators and policies make comes in here, custom ones included.
+        """
+        body = mask(body)
         content = body_hash(body)
         batch.bodies[content] = self.texts[content] = body
         return content

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from indexer.core.secrets import check_secrets
 from indexer.engine.documents import JsonObject
-from indexer.engine.sessions.write import check_name
+from indexer.engine.sessions.write import SessionContentError, check_name
 from indexer.errors import UsageError
 from indexer.sessions import Session, import_session
 from indexer.sessions.chat import FORMATS, import_chat
@@ -20,14 +21,23 @@ LARGEST: Final = 64 << 20
 
 
 def import_(
-    engine: Engine, name: str, *, file: Path | None, data: str | None, form: str | None
+    engine: Engine,
+    name: str,
+    *,
+    file: Path | None,
+    data: str | None,
+    form: str | None,
+    allow_secrets: bool,
 ) -> JsonObject:
     """Take in a document as a new session, checked whole before anything is kept."""
     check_name(name)
     request = engine.session_request
     if request is None or not request.again:
         engine.framing.desk.check_free(name)
-    session = _read(engine, name, _bytes_of(file, data), form)
+    document = read_document(_bytes_of(file, data))
+    session = _read(engine, name, document, form)
+    if not allow_secrets:
+        check_secrets(SessionContentError, "session", document)
     kept = engine.framing.desk.create(name, session)
     return {
         "name": name,
@@ -40,14 +50,14 @@ def import_(
     }
 
 
-def _read(engine: Engine, name: str, raw: bytes | str, form: str | None) -> Session:
+def _read(engine: Engine, name: str, document: Any, form: str | None) -> Session:
     clock, counter = engine.clock, engine.framing.counter
     try:
         if form is None:
-            return import_session(raw, name, clock=clock, counter=counter)
+            return import_session(document, name, clock=clock, counter=counter)
         if form not in FORMATS:
             raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
-        return import_chat(read_document(raw), name, clock=clock, counter=counter, form=form)
+        return import_chat(document, name, clock=clock, counter=counter, form=form)
     except RecursionError:
         raise DocumentError("the document is nested too deeply") from None
 

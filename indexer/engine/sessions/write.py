@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core.canonical import canonical_json
+from indexer.core.secrets import check_secrets, mask
 from indexer.engine.documents import JsonObject
 from indexer.errors import UsageError
 from indexer.sessions import (
@@ -39,7 +40,7 @@ class SessionNameError(UsageError):
 
 
 class SessionContentError(UsageError):
-    """A content that is too long to be kept."""
+    """A content that is too long to be kept, or holds a secret."""
 
     code = "E_CONTENT_INVALID"
 
@@ -114,6 +115,13 @@ def _content(
     return content
 
 
+def _check_secrets(content: Mapping[str, Any], where: Placement, note: Note) -> None:
+    check_secrets(SessionContentError, "content", content)
+    check_secrets(
+        SessionContentError, "metadata", where.attributes, note.message, note.metadata
+    )  # fmt: skip
+
+
 def append(
     engine: Engine,
     name: str,
@@ -125,9 +133,12 @@ def append(
     label: str | None,
     where: Placement,
     note: Note,
+    allow_secrets: bool,
 ) -> JsonObject:
     """Add a block."""
     content = _content(type, text, payload, role, label)
+    if not allow_secrets:
+        _check_secrets(content, where, note)
     session, plan = engine.framing.desk.write(name, lambda s: s.plan_append(content, where, note))
     return _committed(session, plan)
 
@@ -144,6 +155,7 @@ def edit(
     label: str | None,
     where: Placement,
     note: Note,
+    allow_secrets: bool,
 ) -> JsonObject:
     """Replace what a block says, keeping what it said."""
 
@@ -156,6 +168,8 @@ def edit(
         who = role if role is not None else kept.get("role")
         called = label if label is not None else kept.get(_NAMED.get(kind, "name"))
         content = _content(kind, text, payload, who, called)
+        if not allow_secrets:
+            _check_secrets(content, where, note)
         if text is not None and kind == "tool_io" and "direction" in kept:
             content["direction"] = kept["direction"]
         return session.plan_edit(target, content, where, note)
@@ -258,6 +272,8 @@ def attempt(
     error: str | None,
 ) -> JsonObject:
     """Record a provider call, or how it ended, beside the history."""
+    # A provider's message may repeat the key that it refuses.
+    error = mask(error) if error is not None else None
     told = Attempt(attempt_id, status, provider, model, params or {}, token_in, token_out, error)
     _, plan = engine.framing.desk.write(name, lambda s: s.plan_attempt(told))
     return {"attempt": dict(_data(plan))}
