@@ -156,7 +156,7 @@ def _is_given(text: str, lower: str, name: re.Match[str], match: re.Match[str]) 
         return False
     if _is_stand_in(value) or _REFERENCE.match(value):
         return False
-    if match["bare"] and match["end"] in _CODE_ENDS:
+    if match["end"] in _CODE_ENDS and not whole.isupper():
         return False
     is_cut = match["cut"] or match["end"] == "…"
     if is_cut and len(value) >= 8 and _mixed(value):
@@ -413,7 +413,7 @@ _CODE_ENDS: Final = frozenset(",)}]>")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _SIGNS: Final = re.compile(r"[!@#^&+~-]")
 # Names of other things, by dots, slashes or capitals; in the second, what only looks mixed.
-_REFERENCE: Final = re.compile(r"[A-Za-z_][\w-]*(?:[./:][\w-]*)+\Z|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
+_REFERENCE: Final = re.compile(r"[A-Za-z_][\w-]*(?:[./:][\w-]+)+\Z|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
 _TERM: Final = re.compile(
     r"[A-Za-z_-]*(?:8|16|32|64|128|256|384|512)(?:_t)?|(?i:pbkdf2|oauth\d)"
     r"|(?i:(?:[a-z]+[_-])*(?:pass|password|passwd|pwd|secret|token|key|foo|bar|test)[_-]?\d{0,4})"
