@@ -14,15 +14,12 @@ from indexer.cli.columns import counted
 from indexer.cli.progress import is_terminal
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
-from indexer.engine.late import LateModule
 from indexer.errors import MerkleError
 
 CONFIRM = "needs_yes"
 """The code of the error that an answer of yes overcomes."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-llm_settings = LateModule("indexer.engine.models.settings")
 
 
 class _Amount(click.ParamType[float]):
@@ -77,7 +74,10 @@ def _is_conversation() -> bool:
 
 def watcher_limits(root: Path) -> JsonObject:
     """What one pass of the watcher may ask of models."""
-    values = llm_settings.load_llm_settings(root).values
+    # Imported late: only where a model was called.
+    from indexer.engine.models.settings import load_llm_settings
+
+    values = load_llm_settings(root).values
     if not values["watch"]:
         return {"models": False}
     return {"max_calls": min(values["watch_calls_per_pass"], values["watch_calls"])}

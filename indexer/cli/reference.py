@@ -13,15 +13,13 @@ import click
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
 from indexer.cli.session_reference import SESSION_KEYS, SESSION_NOTES
-from indexer.engine.documents import (
-    DiffDocument,
-    LogDocument,
-    ScanDocument,
-    SqlDocument,
-    StatusDocument,
-    ValidateDocument,
-)
+from indexer.engine.documents import DiffDocument
+from indexer.engine.durable.validate import ValidateDocument
+from indexer.engine.search.sql import SqlDocument
 from indexer.engine.settings import RESERVED, SETTINGS
+from indexer.engine.tree.history import LogDocument
+from indexer.engine.tree.scan import ScanDocument
+from indexer.engine.tree.status import StatusDocument
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")

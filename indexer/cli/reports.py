@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from indexer.cli.columns import counted, path, short
 from indexer.core.paths import on_screen
-from indexer.engine.documents import FindingDocument, ValidateDocument
+
+if TYPE_CHECKING:
+    from indexer.engine.durable.validate import FindingDocument, ValidateDocument
 
 _NOT_XML: Final = re.compile("[^\t\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

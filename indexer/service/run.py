@@ -92,7 +92,6 @@ def run_service(
     gc.enable()
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait))
-        engine.serve()
         keeper = Keeper(engine, timing=timing, rescan_every=rescan_every)
         listening = stack.enter_context(contextlib.closing(_listen(root)))
         tell = on_status or (lambda text: None)

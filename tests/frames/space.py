@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from indexer.core.clock import Clock
-from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 # Where a sync costs nothing: this is about what is written, not about how durably.
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"

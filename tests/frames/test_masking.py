@@ -139,7 +139,7 @@ def test_what_another_detector_masked_is_made_again(
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_note_is_refused_for_its_content_and_for_its_metadata(project: Space, kind: str) -> None:
     project.note("src/one/a.py", "before")
-    last = project.engine.journal.last
+    last = project.engine.records.journal.last
     secret = SECRETS[kind]
     with pytest.raises(FrameRefusedError, match=r"the content looks like it holds a secret"):
         project.note("src/one/a.py", f"see {secret}")
@@ -147,7 +147,7 @@ def test_a_note_is_refused_for_its_content_and_for_its_metadata(project: Space, 
         with pytest.raises(FrameRefusedError, match=r"the metadata looks like it holds") as refused:
             project.note("src/one/a.py", "fine", meta=meta)
         assert not any(part in str(refused.value) for part in SHOWN)
-    assert project.engine.journal.last == last
+    assert project.engine.records.journal.last == last
     assert project.note("src/one/a.py", "fine", meta={"k": secret}, allow_secrets=True)["created"]
 
 
@@ -156,7 +156,7 @@ def test_a_block_of_a_session_is_refused_like_a_note(project: Space, kind: str) 
     engine, secret = project.engine, SECRETS[kind]
     engine.session_new("talk")
     said = engine.session_append("talk", type="dialogue", role="user", text="hello")
-    last = engine.journal.last
+    last = engine.records.journal.last
     for given in (
         {"text": f"use {secret}"},
         {"payload": {"text": secret}},
@@ -174,7 +174,7 @@ def test_a_block_of_a_session_is_refused_like_a_note(project: Space, kind: str) 
             assert not any(part in str(no.value) for part in SHOWN)
     with pytest.raises(SessionContentError, match="metadata looks like it holds a secret"):
         engine.session_append("talk", type="output", text="x", attributes={"data_k": secret})
-    assert engine.journal.last == last
+    assert engine.records.journal.last == last
     allowed = engine.session_append("talk", type="output", text=secret, allow_secrets=True)
     engine.session_edit("talk", allowed["id"], text=f"again {secret}", allow_secrets=True)
 
@@ -197,13 +197,13 @@ def test_a_session_from_a_file_is_refused_like_its_blocks(project: Space) -> Non
     engine.session_append("talk", type="output", text=secret, allow_secrets=True)
     engine.session_commit("talk")
     data = engine.session_export("talk")["data"]
-    last = engine.journal.last
+    last = engine.records.journal.last
     with pytest.raises(SessionContentError, match="the session looks like it holds a secret"):
         engine.session_import("again", data=data)
     chat = '[{"role": "user", "content": "key ' + secret + '"}]'
     with pytest.raises(SessionContentError, match="secret"):
         engine.session_import("chat", data=chat, form="openai")
-    assert engine.journal.last == last
+    assert engine.records.journal.last == last
     assert engine.session_import("again", data=data, allow_secrets=True)["commits"] == 1
 
 
@@ -223,11 +223,11 @@ def test_a_pack_with_a_secret_in_a_note_or_session_changes_nothing(project: Spac
     clone = project.clone()
     try:
         clone.engine.scan()
-        last = clone.engine.journal.last
+        last = clone.engine.records.journal.last
         for pack, what in ((noted, "frame"), (talked, "session")):
             with pytest.raises(PackContentError, match=f"the {what} in the pack looks like"):
                 clone.engine.import_pack(pack)
-        assert clone.engine.journal.last == last
+        assert clone.engine.records.journal.last == last
         assert clone.engine.import_pack(whole, allow_secrets=True)["added"]
         assert clone.frame("src/one/a.py", "note")["content"] == SECRETS["database"]
     finally:

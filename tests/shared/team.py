@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
 REPOSITORY = Path(__file__).parents[2]

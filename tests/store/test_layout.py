@@ -108,7 +108,7 @@ def test_a_read_only_file_system(workspace: Path, monkeypatch: pytest.MonkeyPatc
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 from indexer.errors import MerkleError
 from indexer.store.layout import initialise
 # After the imports: the interpreter itself may be installed where only root can read it.

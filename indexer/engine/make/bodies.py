@@ -8,7 +8,7 @@ from typing import NamedTuple
 from indexer.core import paths
 from indexer.core.frames import Action, BodyHash, ChildBody, body_hash
 from indexer.core.secrets import mask
-from indexer.engine.frames.heads import Shelf
+from indexer.engine.frames.heads import HeadCache
 from indexer.errors import CorruptError
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
@@ -28,8 +28,8 @@ class MadeBody(NamedTuple):
 class Bodies:
     """Texts by hash, read from the store where they are not at hand."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, heads: HeadCache) -> None:
+        self._heads = heads
         self.texts: dict[BodyHash, str] = {}
 
     def of(self, content: BodyHash) -> str:
@@ -48,9 +48,9 @@ class Bodies:
     def read(self, wanted: Iterable[BodyHash]) -> None:
         """Bring some to hand in one go."""
         missing = [content for content in wanted if content not in self.texts]
-        self.texts.update(self._shelf.bodies(missing))
+        self.texts.update(self._heads.bodies(missing))
 
-    def keep(self, body: str, batch: FrameBatch) -> BodyHash:
+    def add(self, body: str, batch: FrameBatch) -> BodyHash:
         """A new body, for a batch and for what is made after it; its secrets are masked.
 
         Everything that generators and policies make comes in here, custom ones included.

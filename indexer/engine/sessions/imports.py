@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.core.arguments import File
+from indexer.core.clock import Clock
 from indexer.core.secrets import check_secrets
+from indexer.core.tokens import TokenCounter
 from indexer.engine.documents import JsonObject
 from indexer.engine.sessions.write import SessionContentError, check_name
 from indexer.errors import UsageError
-from indexer.sessions import Session, import_session
+from indexer.sessions import Session
+from indexer.sessions import import_session as import_document
 from indexer.sessions.chat import FORMATS, import_chat
 from indexer.sessions.documents import DocumentError, read_document
 
@@ -20,25 +24,28 @@ LARGEST: Final = 64 << 20
 """Bytes of a document to import; it becomes one journal record, so that it is whole or absent."""
 
 
-def import_(
+def import_session(
     engine: Engine,
-    name: str,
+    file: File | None = None,
     *,
-    file: Path | None,
-    data: str | None,
-    form: str | None,
-    allow_secrets: bool,
+    name: str,
+    data: str | None = None,
+    form: str | None = None,
+    allow_secrets: bool = False,
 ) -> JsonObject:
-    """Take in a document as a new session, checked whole before anything is kept."""
+    """A new session from an export, a snapshot or a chat log.
+
+    It comes from a file or from what such a file would hold, checked whole before any is kept.
+    """
     check_name(name)
-    request = engine.session_request
+    request = engine.sessions.request
     if request is None or not request.again:
-        engine.framing.desk.check_free(name)
+        engine.sessions.check_free(name)
     document = read_document(_bytes_of(file, data))
-    session = _read(engine, name, document, form)
+    session = _read(name, document, form, engine.clock, engine.counter)
     if not allow_secrets:
         check_secrets(SessionContentError, "session", document)
-    kept = engine.framing.desk.create(name, session)
+    kept = engine.sessions.create(name, session)
     return {
         "name": name,
         "origin": kept.name,
@@ -50,11 +57,12 @@ def import_(
     }
 
 
-def _read(engine: Engine, name: str, document: Any, form: str | None) -> Session:
-    clock, counter = engine.clock, engine.framing.counter
+def _read(
+    name: str, document: Any, form: str | None, clock: Clock, counter: TokenCounter
+) -> Session:
     try:
         if form is None:
-            return import_session(document, name, clock=clock, counter=counter)
+            return import_document(document, name, clock=clock, counter=counter)
         if form not in FORMATS:
             raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
         return import_chat(document, name, clock=clock, counter=counter, form=form)

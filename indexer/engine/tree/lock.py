@@ -1,4 +1,4 @@
-"""`merkle.lock`: written from the index, and compared with what is on disk."""
+"""What vouches for the tree elsewhere: `merkle.lock`, and proofs that a root holds a node."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from indexer.core.hashing import WorkspaceHash
 from indexer.core.lockfile import NAME, LockFile, LockFileError, departures, lock_text, parse_lock
 from indexer.core.paths import on_screen
+from indexer.core.proofs import prove as inclusion_proof
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
+from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
+from indexer.engine.tree.scan import record_everything
 from indexer.errors import UncheckedError
 from indexer.scan.reading import OPEN_FILE
 
@@ -29,10 +33,13 @@ _MEANINGS: Final = {
 }
 
 
-def write_lock(engine: Engine) -> JsonObject:
-    """Bring the index up to date and write its lock, unless that is what the file says already."""
+def lock(engine: Engine) -> JsonObject:
+    """Write merkle.lock.
+
+    The index is brought up to date first; a file that says the same already is left alone.
+    """
     if not engine.served:
-        engine.scan(cause="lock")
+        record_everything(engine, "lock")
     unreadable = engine.trees.remarks().unreadable
     if unreadable:
         raise UncheckedError(
@@ -54,20 +61,36 @@ def write_lock(engine: Engine) -> JsonObject:
     }
 
 
-def check_lock(engine: Engine, tree: Tree, error: Finding, could_not: Finding) -> None:
+def prove(engine: Engine, node: str) -> JsonObject:
+    """The proof that the recorded root holds a node."""
+    if engine.trees.head() is None:
+        raise UncheckedError("nothing has been recorded yet", hint="run `merkle scan` first")
+    # One tree throughout: the service may put the next one in its place meanwhile.
+    tree = engine.tree
+    found = resolve_node(tree, engine.trees, node)
+    if found["superseded"] or tree.get(found["path"]) is None:
+        raise UnknownNodeError(
+            "that is the id of an earlier state", hint="name the node by its path"
+        )
+    return inclusion_proof(tree, found["path"])
+
+
+def check_lock(
+    root: Path, tree: Tree, algorithm: WorkspaceHash, error: Finding, could_not: Finding
+) -> None:
     """Tell which folders of a tree are not as locked, or why that cannot be told."""
     try:
-        lock = _load(engine.root / NAME)
-        if lock.hash_name != engine.algorithm.name:
+        locked = _load(root / NAME)
+        if locked.hash_name != algorithm.name:
             raise LockFileError(
-                f"{NAME} was made with {lock.hash_name}, and this workspace uses "
-                f"{engine.algorithm.name}",
+                f"{NAME} was made with {locked.hash_name}, and this workspace uses "
+                f"{algorithm.name}",
                 hint="`merkle init --hash` in a fresh clone chooses, or `merkle lock` again",
             )
     except LockFileError as problem:
         could_not(problem.code, NAME, f"{problem.message}; {problem.hint}")
         return
-    for change, path in departures(lock, tree):
+    for change, path in departures(locked, tree):
         error(f"lock_{change}", path, _MEANINGS[change])
 
 
