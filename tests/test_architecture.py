@@ -107,13 +107,14 @@ LATE = {
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
     "service.workspace": {"indexer.engine.workspace"},  # a client of a service needs no database
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
-    "watch.choose": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
+    "watch.watcher": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }
 
 GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_code", "tools"}
 LONGEST = 500
 LONG = {
     "engine.make.one_pass": "one pass over a type, from what is stale to what is stored",
+    "store.frames": "everything about frames in the database",
     "service.methods": "written by a program, one method per operation",
 }
 """Modules that are longer, and what it is that would be cut in two."""

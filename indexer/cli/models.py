@@ -43,14 +43,18 @@ def limit_options(function: F) -> F:
     for option in (
         click.option("--yes", is_flag=True, help="Agree to a large run without being asked."),
         click.option(
-            "--max-cost", metavar="X", type=_Amount(),
+            "--max-cost",
+            metavar="X",
+            type=_Amount(),
             help="Stop before models cost more than X, by the prices in merkle.toml.",
         ),
         click.option(
-            "--max-calls", metavar="N", type=click.IntRange(0, 10**9 - 1),
+            "--max-calls",
+            metavar="N",
+            type=click.IntRange(0, 10**9 - 1),
             help="Stop before a model is called more than N times, retries included.",
         ),
-    ):  # fmt: skip
+    ):
         function = option(function)
     return function
 

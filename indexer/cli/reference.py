@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,14 +13,9 @@ import click
 
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
-from indexer.cli.session_reference import SESSION_KEYS, SESSION_NOTES
-from indexer.engine.documents import DiffDocument
-from indexer.engine.durable.validate import ValidateDocument
-from indexer.engine.search.sql import SqlDocument
 from indexer.engine.settings import RESERVED, SETTINGS
-from indexer.engine.tree.history import LogDocument
 from indexer.engine.tree.scan import ScanDocument
-from indexer.engine.tree.status import StatusDocument
+from indexer.service.operations import OPERATIONS
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")
@@ -27,11 +23,9 @@ CONTEXT_KEYS: Final = (
     "manifest_id", "candidates_sha256", "root", "budget", "tokens", "items", "omitted", "messages",
     "candidates", "tokenizer", "request", "hashes", "recorded", "freshness_as_of",
 )  # fmt: skip
+_COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created"),
-    "scan": tuple(ScanDocument.__annotations__),
-    "status": tuple(StatusDocument.__annotations__),
-    "validate": tuple(ValidateDocument.__annotations__),
     "watch": (*ScanDocument.__annotations__, "generated", "reused", "failed"),
     "get-node": (
         "node_id", "path", "kind", "content_id", "size", "superseded", "children", "frames",
@@ -51,10 +45,31 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "invalidate": ("invalidated",),
     "agent add": ("agents",),
     "agent list": ("agents",),
-    **SESSION_KEYS,
-    "log": tuple(LogDocument.__annotations__),
-    "diff": tuple(DiffDocument.__annotations__),
-    "sql": tuple(SqlDocument.__annotations__),
+    "session new": ("name", "cycle", "budget", "prune"),
+    "session append": _COMMITTED,
+    "session edit": (*_COMMITTED, "target"),
+    "session annotate": ("id", "commit", "priority"),
+    "session commit": (
+        "cycle", "turn", "expired", "cascaded", "pruned", "deferred", "kept_empty",
+    ),
+    "session move": ("id", "parent", "offset", "renamed"),
+    "session remove": ("removed",),
+    "session group": ("id", "parent", "cycle"),
+    "session attempt": ("attempt",),
+    "session pull": (
+        "items", "tokens", "total_tokens", "cycle", "manifest_id", "omitted", "warnings",
+    ),
+    "session select": ("ids",),
+    "session diff": ("added", "removed", "changed", "moves"),
+    "session render": (),
+    "session compile": ("messages", "token_count", "commit_count", "token_source", "hashes"),
+    "session export": ("cycle", "records", "records_sha256", "root", "spec_version"),
+    "session import": ("name", "origin", "cycle", "records", "commits", "tokens", "warnings"),
+    "session list": ("sessions",),
+    "session show": (
+        "name", "origin", "cycle", "records", "commits", "tokens", "budget", "prune", "head",
+        "cycles", "attempts", "tree",
+    ),
     "mcp install": ("client", "scope", "file", "name", "changed", "snippet"),
     "mcp uninstall": ("client", "scope", "file", "name", "changed"),
     "export": ("file", "records"),
@@ -120,7 +135,22 @@ _JSON_NOTES: Final = {
     " `pushed`, `refused`, `problem`." + _BATCH,
     "synthesize": " `failed`, `stopped` and what follows as for `regenerate`." + _BATCH,
     "invalidate": _BATCH,
-    **SESSION_NOTES,
+    "session commit": " Each but the first two is a list of ids: what went and why, and what"
+    " could not go.",
+    "session move": " `renamed` has the new id of every node that became another one.",
+    "session pull": " Each of `items`: `id`, `tokens`, `frame_id`, `path`, `type`, `agent`,"
+    " `freshness`, `because`.",
+    "session select": " For a range of snapshots: `query`, `snapshots`, `diffs`, `mode` and, where"
+    " there is something to say, `limits`, `warnings`, `errors`.",
+    "session diff": " Each of `changed`: `id`, `fields`. Each of `moves`: `removed`, `added`.",
+    "session render": " a list, each with `id`, `role`, `kind`, `content`; the same bytes with"
+    " `--json` and without.",
+    "session compile": " With `--stage` also `stage`.",
+    "session export": " The same bytes with `--json` and without. A snapshot has no `records` and"
+    " no `records_sha256`; with `--format` it is what that provider takes.",
+    "session list": " Each of `sessions`: `name`, `cycle`, `records`, `commits`, `tokens`,"
+    " `opened_at`, `updated_at`.",
+    "session show": " Each of `cycles`, the newest 20: `cycle`, `at`, `turn`.",
     "doctor": " With `--quarantine` also `quarantined`.",
 }
 _EXIT_CODES: Final = (
@@ -194,11 +224,20 @@ def _command(name: str, command: click.Command, context: click.Context) -> str:
     parts = [f"## merkle {name}\n", f"```\n{usage}\n```\n", *_prose(command.help or "")]
     if own:
         parts.append(_table(("option", "meaning"), map(_option, own)) + "\n")
-    if name in JSON_KEYS:
-        keys = ", ".join(f"`{key}`" for key in JSON_KEYS[name])
-        told = f" {keys}." if keys else ""
+    keys = json_keys(name)
+    if keys is not None:
+        told = f" {', '.join(f'`{key}`' for key in keys)}." if keys else ""
         parts.append(f"JSON:{told}{_JSON_NOTES.get(name, '')}\n")
     return "\n".join(parts)
+
+
+def json_keys(name: str) -> tuple[str, ...] | None:
+    """The keys of a command's document, as its operation declares them where it does."""
+    operation = OPERATIONS.get(name.replace(" ", "-"))
+    answer = operation.signature.answer if operation is not None else None
+    if typing.is_typeddict(answer):
+        return tuple(answer.__annotations__)
+    return JSON_KEYS.get(name)
 
 
 def _prose(text: str) -> Iterator[str]:

@@ -52,9 +52,7 @@ def junit(document: ValidateDocument) -> str:
     """A JUnit report: one case for the index, and one for every finding."""
     failed, unchecked = document["errors"], document["unchecked"]
     cases = 1 + len(failed) + len(unchecked) + len(document["warnings"])
-    counts = {
-        "tests": str(cases), "failures": str(len(failed)), "errors": str(len(unchecked)),
-    }  # fmt: skip
+    counts = {"tests": str(cases), "failures": str(len(failed)), "errors": str(len(unchecked))}
     top = ElementTree.Element("testsuites", {"name": "merkle", **counts})
     suite = ElementTree.SubElement(top, "testsuite", {"name": "merkle validate", **counts})
     whole = ElementTree.SubElement(suite, "testcase", classname="merkle", name="index")

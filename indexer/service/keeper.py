@@ -24,9 +24,8 @@ from indexer.service.cookies import Cookies
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError
-from indexer.watch.choose import start_watcher
 from indexer.watch.debounce import Debounce, Timing
-from indexer.watch.sink import Watcher
+from indexer.watch.watcher import Watcher, start_watcher
 
 T = TypeVar("T")
 
@@ -114,10 +113,6 @@ class Keeper:
     def start(self) -> None:
         """Start the thread; it watches, scans, and then follows events."""
         self._thread.start()
-
-    def wait_until_started(self, timeout: float | None = None) -> bool:
-        """Wait for the first scan to be done (or to have failed for good)."""
-        return self._started.wait(timeout)
 
     def stop(self) -> None:
         """Break off a look, refuse what is queued, and return when the thread has ended."""

@@ -73,7 +73,6 @@ def run_service(
     root: Path,
     *,
     idle_exit: float | None = None,
-    quiet: bool = False,
     on_status: StatusLine | None = None,
     timing: Timing | None = None,
     rescan_every: float = 900.0,

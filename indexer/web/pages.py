@@ -280,9 +280,16 @@ def _node_or_gone(engine: Engine, given: str) -> JsonObject:
     except UnknownNodeError:
         path = list_frames(engine, given, limit=1)["path"]
         return {
-            "path": path, "kind": "gone", "node_id": "", "content_id": "", "size": 0,
-            "superseded": False, "children": [], "frames": [], "frame_count": 0,
-        }  # fmt: skip
+            "path": path,
+            "kind": "gone",
+            "node_id": "",
+            "content_id": "",
+            "size": 0,
+            "superseded": False,
+            "children": [],
+            "frames": [],
+            "frame_count": 0,
+        }
 
 
 def _with_look(frame: JsonObject) -> JsonObject:

@@ -31,7 +31,7 @@ def engine(sample: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def start(engine: Engine) -> Iterator[Callable[[], Keeper]]:
+def start(engine: Engine, until: Callable[..., Any]) -> Iterator[Callable[[], Keeper]]:
     """Start a keeper on the sample workspace; stopped in the end whatever happened."""
     started: list[Keeper] = []
 
@@ -39,7 +39,7 @@ def start(engine: Engine) -> Iterator[Callable[[], Keeper]]:
         keeper = Keeper(engine, timing=FAST)
         started.append(keeper)
         keeper.start()
-        assert keeper.wait_until_started(60)
+        until(lambda: keeper.health().state != "starting", "the first scan is done")
         return keeper
 
     yield begin

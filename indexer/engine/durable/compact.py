@@ -14,7 +14,6 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
 from indexer.store.database import Database
-from indexer.store.head_log import HeadLog
 from indexer.store.postings import PARTS
 from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 from indexer.store.share_queue import ShareQueue
@@ -75,7 +74,7 @@ class Compaction:
             postings.note_folded()
         for part in range(PARTS):
             yield False
-            self._repeated += HeadLog(self._database).drop_repeated(part, PARTS)
+            self._repeated += frames.store.drop_repeated_heads(part, PARTS)
         self._database.checkpoint()
 
     def _sorted_out(self) -> tuple[set[BodyHash], list[BodyHash]]:

@@ -17,7 +17,7 @@ from indexer.core.tree import Entry
 from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.engine.search.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
 from indexer.errors import UsageError
-from indexer.store.head_log import HeadLog, Made
+from indexer.store.frames import FrameStore, Made
 from indexer.store.trees import Root, TreeStore
 
 if TYPE_CHECKING:
@@ -144,12 +144,12 @@ def diff(engine: Engine, old: str, new: str) -> DiffDocument:
             {"old": rename.old, "new": rename.new, "kind": rename.kind.label}
             for rename in summary.renamed
         ],
-        "frames": frames_between(engine.algorithm, HeadLog(engine.database), changes),
+        "frames": frames_between(engine.algorithm, FrameStore(engine.database), changes),
     }
 
 
 def frames_between(
-    algorithm: WorkspaceHash, heads: HeadLog, changes: Sequence[Change]
+    algorithm: WorkspaceHash, store: FrameStore, changes: Sequence[Change]
 ) -> list[JsonObject]:
     """The frames that generators made for what two roots hold differently.
 
@@ -165,7 +165,7 @@ def frames_between(
     nodes = [(one.path, node_of(one.path, one.old), node_of(one.path, one.new)) for one in changes]
     named = [node for _, *both in nodes for node in both if node is not None]
     # Of the database alone: a damaged journal is no reason not to read it.
-    made = heads.made_for(named, GENERATED_AGENT_PREFIX)
+    made = store.made_for(named, GENERATED_AGENT_PREFIX)
     none: Made = {}
     found: list[JsonObject] = []
     for path, old, new in sorted(nodes):

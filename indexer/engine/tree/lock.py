@@ -17,6 +17,7 @@ from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import record_everything
 from indexer.errors import UncheckedError
 from indexer.scan.reading import OPEN_FILE
+from indexer.store.atomic import write_atomically
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -52,7 +53,7 @@ def lock(engine: Engine) -> JsonObject:
     target = engine.root / NAME
     written = _read(target) != text
     if written:
-        _replace(target, engine.layout.folder / (NAME + ".new"), text)
+        _write(target, text, engine.layout.folder)
     return {
         "path": NAME,
         "root": tree.root_id.hex(),
@@ -119,15 +120,10 @@ def _read(path: Path) -> bytes | None:
     return raw
 
 
-def _replace(target: Path, temporary: Path, text: bytes) -> None:
-    """Write a file so that readers and a crash see the old one or the new one, never half."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+def _write(target: Path, text: bytes, within: Path) -> None:
+    """Write a lock; nobody who watches the workspace sees it before it is whole."""
     try:
-        with open(os.open(temporary, flags, 0o666), "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        write_atomically(target, text, within=within)
     except OSError as error:
         raise UncheckedError(
             f"cannot write {target.name}: {error.strerror or error}",
