@@ -199,12 +199,12 @@ def test_a_session_from_a_file_is_refused_like_its_blocks(project: Space) -> Non
     data = engine.session_export("talk")["data"]
     last = engine.records.journal.last
     with pytest.raises(SessionContentError, match="the session looks like it holds a secret"):
-        engine.session_import("again", data=data)
+        engine.session_import(name="again", data=data)
     chat = '[{"role": "user", "content": "key ' + secret + '"}]'
     with pytest.raises(SessionContentError, match="secret"):
-        engine.session_import("chat", data=chat, form="openai")
+        engine.session_import(name="chat", data=chat, form="openai")
     assert engine.records.journal.last == last
-    assert engine.session_import("again", data=data, allow_secrets=True)["commits"] == 1
+    assert engine.session_import(name="again", data=data, allow_secrets=True)["commits"] == 1
 
 
 def test_a_pack_with_a_secret_in_a_note_or_session_changes_nothing(project: Space) -> None:
