@@ -277,10 +277,11 @@ class Methods(ABC):
         found: JsonObject = self._operate("export", locals())
         return found
 
-    def import_(self, file: str | os.PathLike[str]) -> JsonObject:
+    def import_(self, file: str | os.PathLike[str], *, allow_secrets: bool = False) -> JsonObject:
         """Take in a pack.
 
-        It is checked whole, then journalled and stored; what is known already is left.
+        It is checked whole, then journalled and stored; what is known already is left. Secrets are
+        refused in what was written, and masked in what was generated.
         """
         found: JsonObject = self._operate("import", locals())
         return found
@@ -378,6 +379,7 @@ class Methods(ABC):
         attributes: Mapping[str, Any] | None = None,
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
         found: JsonObject = self._operate("session-append", locals())
@@ -398,6 +400,7 @@ class Methods(ABC):
         id: str | None = None,
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """Replace what a block says when compiled; what it said stays in the tree."""
         found: JsonObject = self._operate("session-edit", locals())
@@ -489,6 +492,7 @@ class Methods(ABC):
         name: str,
         data: str | None = None,
         form: str | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """A new session from an export, a snapshot or a chat log.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, ChildBody, body_hash
+from indexer.core.secrets import mask
 from indexer.engine.frames.heads import HeadCache
 from indexer.errors import CorruptError
 from indexer.store.frames import FrameBatch
@@ -38,7 +39,11 @@ class Bodies:
         self.texts.update(self._heads.bodies(missing))
 
     def add(self, body: str, batch: FrameBatch) -> BodyHash:
-        """A new body, for a batch and for what is made after it."""
+        """A new body, for a batch and for what is made after it; its secrets are masked.
+
+        Everything that generators and policies make comes in here, custom ones included.
+        """
+        body = mask(body)
         content = body_hash(body)
         batch.bodies[content] = self.texts[content] = body
         return content
