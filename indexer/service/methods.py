@@ -95,7 +95,10 @@ class Methods(ABC):
         meta: Mapping[str, str] | None = None,
         allow_secrets: bool = False,
     ) -> JsonObject:
-        """Append a note, bound to what its author read."""
+        """Append a note, bound to what its author read.
+
+        `seen` is the NodeID that was read; without it the node as it is now.
+        """
         return self._operate("put-frame", locals())
 
     def get_node(
@@ -238,7 +241,7 @@ class Methods(ABC):
         return self._operate("agent-add", locals())
 
     def agent_require(self, agent: str, capability: str) -> JsonObject:
-        """Raise unless a registered agent may do that.
+        """Raise unless a registered agent may do that: read, write or synthesize.
 
         For what is done in no agent's name.
         """
@@ -264,14 +267,14 @@ class Methods(ABC):
         return self._operate("import", locals())
 
     def lock(self) -> JsonObject:
-        """Write merkle.lock.
+        """Bring the index up to date and write merkle.lock.
 
-        The index is brought up to date first; a file that says the same already is left alone.
+        A file that says the same already is left alone.
         """
         return self._operate("lock", locals())
 
     def prove(self, node: str) -> JsonObject:
-        """The proof that the recorded root holds a node."""
+        """The proof that the recorded root holds a node; sha256 workspaces only."""
         return self._operate("prove", locals())
 
     def report(self, base: str | None = None) -> JsonObject:

@@ -65,7 +65,10 @@ def put_frame(
     meta: Mapping[str, str] | None = None,
     allow_secrets: bool = False,
 ) -> JsonObject:
-    """Append a note, bound to what its author read."""
+    """Append a note, bound to what its author read.
+
+    `seen` is the NodeID that was read; without it the node as it is now.
+    """
     frames = engine.frames
     check_writer(frames.store, agent)
     _check(frames.types, content, frame_type, meta or {}, allow_secrets)
