@@ -18,8 +18,8 @@ DECLARED = '[types.outline]\nscope = {}\nfile = "outline"\nfolder = "summarize"\
 
 
 @pytest.fixture
-def engine(fast_path: Path) -> Iterator[Engine]:
-    root = fast_path / "ws"
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    root = tmp_path / "ws"
     for number in range(24):
         place = root / f"pkg{number % 3}" / f"mod{number % 2}"
         place.mkdir(parents=True, exist_ok=True)

@@ -48,10 +48,10 @@ def url(server: str) -> Iterator[str]:
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])
-def any_url(request: pytest.FixtureRequest, fast_path: Path) -> str:
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty store of each kind."""
     if request.param == "sqlite":
-        return f"sqlite://{fast_path}/team.db"
+        return f"sqlite://{tmp_path}/team.db"
     found: str = request.getfixturevalue("url")
     return found
 

@@ -182,16 +182,16 @@ def test_long_results_are_given_in_portions_and_the_longest_not_at_all(
 )
 def test_rows_of_other_kinds_are_refused(
     damage: str,
-    fast_path: Path,
+    tmp_path: Path,
     counted: Path,
     members: list[Member],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{fast_path}/team.db")
+    monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{tmp_path}/team.db")
     first, second, third = (Member({"a.txt": "a"}) for _ in "123")
     members += [first, second, third]
     first.full_pass()
-    with sqlite3.connect(fast_path / "team.db") as connection:
+    with sqlite3.connect(tmp_path / "team.db") as connection:
         connection.execute(damage)
     connection.close()
     made = second.full_pass()
@@ -202,9 +202,9 @@ def test_rows_of_other_kinds_are_refused(
 
 
 def test_the_first_to_open_a_file_wait_for_each_other(
-    fast_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = fast_path / "team.db"
+    path = tmp_path / "team.db"
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     waits: list[float] = []
@@ -222,8 +222,8 @@ def test_the_first_to_open_a_file_wait_for_each_other(
     other.close()
 
 
-def test_a_use_that_cannot_be_noted_loses_nothing(fast_path: Path) -> None:
-    store = SqliteStore(fast_path / "team.db", "team", 1.0)
+def test_a_use_that_cannot_be_noted_loses_nothing(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "team.db", "team", 1.0)
     row = Row(b"k" * 32, 0, hashlib.sha256(b"b").digest(), b"", b"b")
     store.put_many([row])
     connection = store._connection

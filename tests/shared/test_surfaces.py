@@ -283,9 +283,9 @@ class Flaky:
         return open_store("sqlite:///no/such/team.db" if self.down else self.url, namespace, 1)
 
 
-def test_a_store_that_failed_is_left_alone_for_longer_each_time(fast_path: Path) -> None:
+def test_a_store_that_failed_is_left_alone_for_longer_each_time(tmp_path: Path) -> None:
     now = [0.0]
-    flaky = Flaky(f"sqlite://{fast_path}/team.db")
+    flaky = Flaky(f"sqlite://{tmp_path}/team.db")
     client = Client(Membership("sqlite:///x", "team"), opener=flaky, clock=lambda: now[0])
     attempts = []
     for second in range(200):
