@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from indexer.cli.group import cli
+from tests.support.processes import Forked
 from tests.support.processes import run as run_forked
 
 REPOSITORY = Path(__file__).parents[2]
@@ -61,8 +62,8 @@ def process(tmp_path: Path) -> Merkle:
         *arguments: str | bytes | Path, cwd: Path = tmp_path, stdin: bytes = b"", **env: str
     ) -> Ran:
         assert not {name for name in env if name.startswith(("PYTHON", "LC_", "TZ"))}, "started()"
-        line = ("-m", "indexer.cli", *arguments)
-        return Ran(*run_forked(*line, cwd=cwd, stdin=stdin, env={**os.environ, **env}))
+        line = ["-m", "indexer.cli", *arguments]
+        return Ran(*run_forked(line, cwd=cwd, stdin=stdin, env={**os.environ, **env}))
 
     return run
 
@@ -127,7 +128,7 @@ def scanned(workspace: Path, made: Path, merkle: Merkle) -> Path:
 @pytest.fixture
 def service(scanned: Path) -> Iterator[subprocess.Popen[str]]:
     """A service for the small workspace in a process of its own, answering."""
-    running = subprocess.Popen(
+    running = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "watch"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -19,6 +19,7 @@ from tests.llm.conftest import Asking, Serving, declaration
 from tests.llm.paid import Full, answers, has_answers
 from tests.llm.server import ModelServer, held
 from tests.service.conftest import Service, wait_until
+from tests.support.processes import Forked
 
 EVERYTHING = 8
 """Four files, which are asked for at once, and four folders."""
@@ -269,10 +270,10 @@ def test_settings_that_change_in_the_middle_cost_no_answer(
 # -- a command without a service
 
 
-def command(space: Space, *arguments: str) -> subprocess.Popen[str]:
+def command(space: Space, *arguments: str) -> Forked:
     """`merkle` as a process of its own."""
     space.engine.close()
-    return subprocess.Popen(
+    return Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(space.root), *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.getcwd()},

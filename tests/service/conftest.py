@@ -23,6 +23,7 @@ from indexer.scan.previous import NothingBefore
 from indexer.scan.scopes import Scopes
 from indexer.scan.walk import Walker
 from indexer.service.client import Client, ServiceError, connect
+from tests.support.processes import Forked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
@@ -79,7 +80,7 @@ class Service:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
+            self.process = Forked(
                 [sys.executable, "-c", _MAIN, str(root), json.dumps(options)],
                 env=environment,
                 cwd="/",

@@ -15,6 +15,7 @@ import pytest
 
 from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.processes import Forked
 
 FAST = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
 REPOSITORY = Path(__file__).parents[2]
@@ -130,9 +131,9 @@ class Member:
                 found[path] = frame["content"]
         return found
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, **environment: str) -> Forked:
         """`merkle` as a process of its own."""
-        return subprocess.Popen(
+        return Forked(
             [sys.executable, "-m", "indexer.cli", "-C", str(self.root), *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **environment},

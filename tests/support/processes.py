@@ -11,15 +11,12 @@ import functools
 import json
 import os
 import select
-import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -34,6 +31,7 @@ for found in pkgutil.walk_packages(indexer.__path__, "indexer."):
 def child(request, streams):
     os.environ.clear()
     os.environ.update(request["env"])
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.chdir(request["cwd"])
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
@@ -108,7 +106,7 @@ class _Parent:
                 cwd=REPOSITORY, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
             )  # fmt: skip
 
-    def ask(self, request: dict[str, object], streams: list[int]) -> tuple[int, int]:
+    def ask(self, request: dict[str, Any], streams: list[int]) -> tuple[int, int]:
         """The id of a new process, and a descriptor that tells its exit status in the end."""
         reading, writing = os.pipe()
         try:
@@ -129,61 +127,49 @@ def _number(descriptor: int) -> int:
     return found
 
 
-class Forked:
-    """`python -m MODULE …` or `python -c CODE …`, as such a process, on streams that are open."""
+class Forked(subprocess.Popen[Any]):
+    """A `Popen` for `[sys.executable, "-m", MODULE, …]` or `[…, "-c", CODE, …]`."""
 
-    def __init__(
-        self,
-        *arguments: str | bytes | Path,
-        streams: Sequence[IO[bytes]],
-        cwd: str | bytes | Path = "/",
-        env: Mapping[str, str] | None = None,
-    ) -> None:
+    def _execute_child(
+        self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
+        creationflags, shell, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *more,
+    ) -> None:  # fmt: skip
+        python, *arguments = args
+        assert python == sys.executable
+        assert arguments[0] in ("-c", "-m")
         request = {
             "arguments": [os.fsdecode(each) for each in arguments],
-            "cwd": os.fsdecode(cwd),
+            "cwd": os.fsdecode(os.getcwd() if cwd is None else cwd),
             "env": dict(os.environ if env is None else env),
         }
-        self.returncode: int | None = None
-        self.pid, self._status = _parent().ask(request, [each.fileno() for each in streams])
+        given = enumerate((p2cread, c2pwrite, errwrite))
+        streams = [number if each == -1 else each for number, each in given]
+        self.pid, self._told = _parent().ask(request, streams)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
-    def poll(self) -> int | None:
-        """The exit status, negative for a signal; None as long as it runs."""
-        return self._wait(0)
+    def _internal_poll(self, *_: object, **__: object) -> int | None:
+        return self._status_within(0)
 
-    def wait(self, timeout: float = 60) -> int:
-        """The exit status, waited for."""
-        found = self._wait(timeout)
+    def _wait(self, timeout: float | None) -> int:
+        found = self._status_within(timeout)
         if found is None:
-            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return found
 
-    def _wait(self, timeout: float) -> int | None:
-        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-            self.returncode = _number(self._status)
-            os.close(self._status)
+    def _status_within(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
+            self.returncode = _number(self._told)
+            os.close(self._told)
         return self.returncode
 
-    def kill(self) -> None:
-        """End it, where it still runs."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
 
-
-def run(*arguments: str | bytes | Path, stdin: bytes = b"", **options: Any) -> tuple[int, str, str]:
+def run(arguments: list[Any], stdin: bytes = b"", **options: Any) -> tuple[int, str, str]:
     """Run such a process to its end: status, stdout and stderr, which must be UTF-8."""
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-    ):
-        given.write(stdin)
-        given.seek(0)
-        process = Forked(*arguments, streams=(given, out, err), **options)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with Forked([sys.executable, *arguments], **pipes, **options) as process:
         try:
-            code = process.wait()
+            out, err = process.communicate(stdin, timeout=60)
         finally:
             process.kill()
-        out.seek(0)
-        err.seek(0)
-        return code, out.read().decode(), err.read().decode()
+    return process.returncode, out.decode(), err.decode()
