@@ -260,7 +260,7 @@ def test_a_membership_is_printed_without_address_and_key() -> None:
 
 
 def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "indexer.shared.postgres")
+    monkeypatch.delitem(sys.modules, "indexer.shared.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(NotInstalledError) as refused:
         open_store("postgresql://h/d", "team", 1)
