@@ -13,7 +13,7 @@ import pytest
 
 from indexer.engine.workspace import Engine
 from indexer.service.workspace import Workspace
-from tests.service.conftest import wait_until
+from tests.support.waiting import wait_until
 
 Start = Callable[..., Any]
 
