@@ -27,6 +27,8 @@ import indexer
 for found in pkgutil.walk_packages(indexer.__path__, "indexer."):
     if not found.name.endswith("__main__"):
         importlib.import_module(found.name)
+importlib.import_module("openai")
+indexer.core.encodings.count_tokens(indexer.core.encodings.DEFAULT_ENCODING, "")
 
 def child(request, streams):
     os.environ.clear()
