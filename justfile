@@ -23,6 +23,7 @@ fix:
 bench *args:
     python -m benchmarks {{ args }}
 
-# Write the command-line reference again
+# Write again what is made from the code: the command-line reference, the methods of Workspace
 docs:
+    python -m indexer.service.signatures
     python -m indexer.cli.reference

@@ -16,6 +16,10 @@ from benchmarks.measure import Row, merkle, take_turns
 from benchmarks.trees import ADJECTIVES, NOUNS, VERBS, TreeSpec, edit_signature, make_tree
 from indexer.core.encodings import load_encoding
 from indexer.core.tokens import TiktokenCounter
+from indexer.engine.long_work import run_to_end
+from indexer.engine.make.commands import regenerate
+from indexer.engine.search.compose import compose
+from indexer.engine.tree.scan import reconcile, scan
 from indexer.engine.workspace import Engine
 from indexer.service.client import connect
 from indexer.service.workspace import Workspace
@@ -70,8 +74,8 @@ def questions(number: int) -> Iterator[str]:
 def service(root: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A service that has made every frame; ended by its process id."""
     with Engine.create(root) as engine:
-        engine.scan()
-        engine.regenerate()
+        scan(engine)
+        run_to_end(regenerate(engine))
     process = subprocess.Popen(
         merkle(root, "--quiet", "watch"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -126,23 +130,23 @@ def keep_seconds(root: Path, spec: TreeSpec, edits: int) -> float:
         folders[path.rpartition("/")[0]] = folders.get(path.rpartition("/")[0], 0) + 1
     ordinary = [k for k in spec.outlined if folders[spec.files[k].rpartition("/")[0]] <= ORDINARY]
     with Engine.create(root) as engine:
-        engine.scan()
-        engine.regenerate()
+        scan(engine)
+        run_to_end(regenerate(engine))
         engine.serve()
         # A question makes the postings of what is stored; from then on each edit makes its own.
-        engine.compose(query="warm up")
+        compose(engine, query="warm up")
         times = timed_keeps(engine)
         for number in range(edits):
             path = edit_signature(root, spec, ordinary[number * 7919 % len(ordinary)])
-            engine.reconcile([(path, False)])
-            engine.regenerate()
+            reconcile(engine, [(path, False)])
+            run_to_end(regenerate(engine))
     return statistics.median(times[-edits:])
 
 
 def timed_keeps(engine: Engine) -> list[float]:
     """Measure what storing takes from now on."""
     times: list[float] = []
-    keep: Callable[..., int] = engine.shelf.keep
+    keep: Callable[..., int] = engine.frames.heads.add
 
     def timed(batch: object) -> int:
         started = time.perf_counter()
@@ -150,7 +154,7 @@ def timed_keeps(engine: Engine) -> list[float]:
         times.append(time.perf_counter() - started)
         return seq
 
-    engine.shelf.keep = timed  # type: ignore[method-assign]  # measured in place
+    engine.frames.heads.add = timed  # type: ignore[method-assign]  # measured in place
     return times
 
 

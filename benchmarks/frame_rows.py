@@ -13,6 +13,9 @@ from pathlib import Path
 
 from benchmarks.measure import Row, merkle, run, take_turns
 from benchmarks.trees import TreeSpec, edit_signature, make_tree
+from indexer.engine.long_work import run_to_end
+from indexer.engine.make.commands import regenerate
+from indexer.engine.tree.scan import reconcile, scan
 from indexer.engine.workspace import Engine
 from indexer.generators.treesitter import parser_of
 
@@ -83,15 +86,15 @@ def regenerate_seconds(root: Path, spec: TreeSpec, edits: int) -> float:
     sizes = Counter(os.path.dirname(path) for path in spec.files)
     ordinary = [k for k in spec.outlined if sizes[os.path.dirname(spec.files[k])] <= ORDINARY]
     with Engine.create(root) as engine:
-        engine.scan()
-        engine.regenerate()
+        scan(engine)
+        run_to_end(regenerate(engine))
         engine.serve()
         for number in range(edits):
             k = ordinary[number * 7919 % len(ordinary)]
             path = edit_signature(root, spec, k)
-            engine.reconcile([(path, False)])
+            reconcile(engine, [(path, False)])
             started = time.perf_counter()
-            document = engine.regenerate()
+            document = run_to_end(regenerate(engine))
             times.append(time.perf_counter() - started)
             assert document["regenerated"]
     return statistics.median(times)

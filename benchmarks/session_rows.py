@@ -10,6 +10,8 @@ from pathlib import Path
 
 from benchmarks.measure import Row
 from indexer.core.clock import ManualClock
+from indexer.engine.sessions import read, write
+from indexer.engine.sessions.imports import import_session
 from indexer.engine.workspace import Engine
 from indexer.sessions import Session, make_content
 
@@ -59,18 +61,22 @@ class Measured:
             self.timed(
                 "append",
                 # Bound by its defaults.
-                lambda role=role, text=text: engine.session_append(  # type: ignore[misc]
-                    "talk", type="dialogue", role=role, text=text
+                lambda role=role, text=text: write.append(
+                    engine,  # type: ignore[misc]
+                    "talk",
+                    type="dialogue",
+                    role=role,
+                    text=text,
                 ),
             )
-        self.timed("commit", lambda: engine.session_commit("talk"))
+        self.timed("commit", lambda: write.commit(engine, "talk"))
         self.rows.append(self._stored() - before)
-        self.timed("select", lambda: engine.session_select("talk", NEWEST))
+        self.timed("select", lambda: read.select(engine, "talk", NEWEST))
 
     def render(self) -> None:
         """The whole thread, which does grow with what it shows."""
-        self.timed("render", lambda: self.engine.session_render("talk"))
-        self.timed("compile", lambda: self.engine.session_compile("talk"))
+        self.timed("render", lambda: read.render(self.engine, "talk"))
+        self.timed("compile", lambda: read.compile_session(self.engine, "talk"))
 
     def _stored(self) -> int:
         tables = ("session_records", "session_versions", "session_blobs", "session_heads")
@@ -85,14 +91,14 @@ def prepare(work: Path, turns: int) -> Measured:
     data = conversation(turns)
     with Engine.create(root) as engine:
         started = time.perf_counter()
-        engine.session_import("talk", data=data)
+        import_session(engine, name="talk", data=data)
         imported = time.perf_counter() - started
     engine = Engine(root)
     # The tables of the tokenizer, which have nothing to do with how long a session is.
-    engine.framing.counter.count_text("warm")
-    engine.session_list()
+    engine.counter.count_text("warm")
+    read.list_sessions(engine)
     started = time.perf_counter()
-    engine.session_select("talk", NEWEST)
+    read.select(engine, "talk", NEWEST)
     return Measured(turns, engine, imported, time.perf_counter() - started)
 
 

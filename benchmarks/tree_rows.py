@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.measure import REPOSITORY, Row, merkle, run, take_turns
 from benchmarks.trees import TreeSpec, edit_one, make_tree
+from indexer.engine.tree.scan import reconcile, scan
 from indexer.engine.workspace import Engine
 from indexer.service.client import connect
 
@@ -109,13 +110,13 @@ def edit_seconds(root: Path, spec: TreeSpec, edits: int) -> float:
     """Median engine time of one edited file: look, hash, path to the root, transaction."""
     times = []
     with Engine.create(root) as engine:
-        engine.scan()
+        scan(engine)
         _ = engine.tree
         for number in range(edits):
             path = edit_one(root, spec, number * 7919 % len(spec.files))
             dirty = [(str(path), False)]
             started = time.perf_counter()
-            _, changes, _ = engine.reconcile(dirty)
+            _, changes, _ = reconcile(engine, dirty)
             times.append(time.perf_counter() - started)
             assert changes
     return statistics.median(times)

@@ -129,10 +129,20 @@ def command(
     with open_workspace(options) as workspace, search_progress(options) as progress:
         document = workspace.compose(
             [from_here(options, node) for node in nodes],
-            query=query, budget=budget, max_frames=max_frames, sources=sources, order=order,
-            require_fresh=require_fresh, record=record, types=types, agents=agents, paths=paths,
+            query=query,
+            budget=budget,
+            max_frames=max_frames,
+            sources=sources,
+            order=order,
+            require_fresh=require_fresh,
+            record=record,
+            types=types,
+            agents=agents,
+            paths=paths,
             related=[from_here(options, node) for node in related],
-            since=since, until=until, progress=progress,
-        )  # fmt: skip
+            since=since,
+            until=until,
+            progress=progress,
+        )
     show_context(document, as_json=options.json, form=form, quiet=options.quiet)
     return ExitCode.FINE

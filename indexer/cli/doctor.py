@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -24,15 +24,8 @@ from indexer.cli.opening import refuse_beside_service, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
-from indexer.engine.late import LateModule
 from indexer.errors import CorruptError, ExitCode
 from indexer.store.layout import Layout, read_format
-
-if TYPE_CHECKING:
-    from indexer.engine.durable import repair
-else:
-    # A package that is not installed is something to report, not to fail from.
-    repair = LateModule("indexer.engine.durable.repair")
 
 _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 _NAME: Final = 14
@@ -92,7 +85,10 @@ def put_aside(root: Path) -> list[Path]:
         try:
             read_everything(layout, recorded)
         except CorruptError:
-            return repair.quarantine_database(layout)
+            # Imported late: a package that is not installed is to be reported, not to fail from.
+            from indexer.engine.durable.repair import quarantine_database
+
+            return quarantine_database(layout)
     return []
 
 

@@ -18,7 +18,7 @@ def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> f
 
 
 def some_duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """The same, refusing no time at all."""
+    """Seconds of a time that must be more than zero, or None where none was given."""
     seconds = duration(ctx, param, value)
     if seconds == 0:
         raise click.BadParameter("the time must be more than nothing", ctx, param)

@@ -12,7 +12,6 @@ from indexer.cli.machine_checks import Check
 from indexer.cli.team_checks import check_team
 from indexer.core import paths
 from indexer.core.hashing import workspace_hash
-from indexer.engine.late import LateModule
 from indexer.engine.models.settings import declared_models, load_llm_settings
 from indexer.engine.settings import FILE, Settings, load_settings
 from indexer.errors import CorruptError, LockedError, MerkleError
@@ -23,8 +22,6 @@ from indexer.store import journal
 from indexer.store.layout import FOLDER, Format, Layout, is_initialised, read_format
 from indexer.store.lock import OwnerLock, holder, locked_by
 from indexer.synthesis.base import Tokens
-
-types = LateModule("indexer.engine.frames.types")
 
 _REPAIR: Final = "`merkle repair` rebuilds it from the files and the journal"
 
@@ -80,7 +77,10 @@ def _settings(root: Path) -> Check:
 def _scopes_away(root: Path, settings: Settings) -> tuple[str, str] | None:
     """Make what the file declares, so that it is refused here too; a scope with nothing in it."""
     try:
-        declared = types.load_types(root, settings.size_limit, Tokens("none", len))
+        # Imported late: it needs every parser.
+        from indexer.engine.frames.types import load_types
+
+        declared = load_types(root, settings.size_limit, Tokens("none", len))
     except ImportError:
         # A package that is missing has a line of its own in the list.
         return None

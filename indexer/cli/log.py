@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from indexer.cli.columns import short, table
@@ -9,8 +11,10 @@ from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
-from indexer.engine.documents import LogDocument, RootDocument
 from indexer.errors import ExitCode
+
+if TYPE_CHECKING:
+    from indexer.engine.tree.history import LogDocument, RootDocument
 
 
 @merkle_command("log")

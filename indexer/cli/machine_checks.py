@@ -14,8 +14,15 @@ from typing import Final
 from indexer.cli.columns import counted, size
 
 PACKAGES: Final = (
-    "click", "duckdb", "rich", "starlette", "tiktoken", "uvicorn", "watchdog", "xxhash",
-)  # fmt: skip
+    "click",
+    "duckdb",
+    "rich",
+    "starlette",
+    "tiktoken",
+    "uvicorn",
+    "watchdog",
+    "xxhash",
+)
 MOUNTS: Final = Path("/proc/self/mounts")
 MAX_WATCHES: Final = Path("/proc/sys/fs/inotify/max_user_watches")
 LITTLE_SPACE: Final = 256 << 20
@@ -76,9 +83,11 @@ def check_file_system(root: Path, mounts: Path = MOUNTS) -> Check:
         return Check("file system", "ok", "unknown")
     if kind in _NETWORK:
         return Check(
-            "file system", "warn", f"{kind}, a network file system",
+            "file system",
+            "warn",
+            f"{kind}, a network file system",
             "changes made on other machines cause no events; `merkle scan` finds them",
-        )  # fmt: skip
+        )
     return Check("file system", "ok", kind)
 
 

@@ -14,15 +14,12 @@ from indexer.cli.columns import counted
 from indexer.cli.progress import is_terminal
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
-from indexer.engine.late import LateModule
 from indexer.errors import MerkleError
 
 CONFIRM = "needs_yes"
 """The code of the error that an answer of yes overcomes."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-llm_settings = LateModule("indexer.engine.models.settings")
 
 
 class _Amount(click.ParamType[float]):
@@ -46,14 +43,18 @@ def limit_options(function: F) -> F:
     for option in (
         click.option("--yes", is_flag=True, help="Agree to a large run without being asked."),
         click.option(
-            "--max-cost", metavar="X", type=_Amount(),
+            "--max-cost",
+            metavar="X",
+            type=_Amount(),
             help="Stop before models cost more than X, by the prices in merkle.toml.",
         ),
         click.option(
-            "--max-calls", metavar="N", type=click.IntRange(0, 10**9 - 1),
+            "--max-calls",
+            metavar="N",
+            type=click.IntRange(0, 10**9 - 1),
             help="Stop before a model is called more than N times, retries included.",
         ),
-    ):  # fmt: skip
+    ):
         function = option(function)
     return function
 
@@ -77,7 +78,10 @@ def _is_conversation() -> bool:
 
 def watcher_limits(root: Path) -> JsonObject:
     """What one pass of the watcher may ask of models."""
-    values = llm_settings.load_llm_settings(root).values
+    # Imported late: only where a model was called.
+    from indexer.engine.models.settings import load_llm_settings
+
+    values = load_llm_settings(root).values
     if not values["watch"]:
         return {"models": False}
     return {"max_calls": min(values["watch_calls_per_pass"], values["watch_calls"])}

@@ -35,7 +35,7 @@ def as_text(name: str) -> str:
 
 
 def node_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """The same for an argument."""
+    """Check a NODE argument; see `as_text`."""
     return as_text(value)
 
 

@@ -38,7 +38,7 @@ class ScanBar:
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def __call__(self, entries: int) -> None:
-        """So many more are done."""
+        """Count entries that are done, and draw the bar once it has taken long enough."""
         self._count += entries
         if self._drawn is not None:
             progress, task = self._drawn
@@ -81,21 +81,21 @@ def scan_progress(
 def frame_progress(
     options: Globals,
 ) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """The same for making frames."""
+    """Like `scan_progress`, for making frames."""
     return _bar(options, "making frames", "frames")
 
 
 def search_progress(
     options: Globals,
 ) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """The same for indexing what was stored since somebody last searched."""
+    """Like `scan_progress`, for indexing what was stored since somebody last searched."""
     return _bar(options, "preparing the search", "texts")
 
 
 def team_progress(
     options: Globals,
 ) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """The same for dealings with the team's store."""
+    """Like `scan_progress`, for what is given to the team's store and taken from it."""
     return _bar(options, "sharing", "results")
 
 

@@ -95,10 +95,15 @@ def command(
     content = _text_of(file)
     with open_workspace(options) as workspace:
         document = workspace.put_frame(
-            from_here(options, node), content,
-            frame_type=frame_type, agent=agent, seen=seen, on=on, meta=meta,
+            from_here(options, node),
+            content,
+            frame_type=frame_type,
+            agent=agent,
+            seen=seen,
+            on=on,
+            meta=meta,
             allow_secrets=allow_secrets,
-        )  # fmt: skip
+        )
     show(options, document, _text)
     return ExitCode.FINE
 

@@ -12,16 +12,13 @@ import click
 
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
-from indexer.cli.session_reference import SESSION_KEYS, SESSION_NOTES
-from indexer.engine.documents import (
-    DiffDocument,
-    LogDocument,
-    ScanDocument,
-    SqlDocument,
-    StatusDocument,
-    ValidateDocument,
-)
+from indexer.engine.documents import DiffDocument
+from indexer.engine.durable.validate import ValidateDocument
+from indexer.engine.search.sql import SqlDocument
 from indexer.engine.settings import RESERVED, SETTINGS
+from indexer.engine.tree.history import LogDocument
+from indexer.engine.tree.scan import ScanDocument
+from indexer.engine.tree.status import StatusDocument
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")
@@ -29,6 +26,7 @@ CONTEXT_KEYS: Final = (
     "manifest_id", "candidates_sha256", "root", "budget", "tokens", "items", "omitted", "messages",
     "candidates", "tokenizer", "request", "hashes", "recorded", "freshness_as_of",
 )  # fmt: skip
+_COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created"),
     "scan": tuple(ScanDocument.__annotations__),
@@ -53,7 +51,31 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "invalidate": ("invalidated",),
     "agent add": ("agents",),
     "agent list": ("agents",),
-    **SESSION_KEYS,
+    "session new": ("name", "cycle", "budget", "prune"),
+    "session append": _COMMITTED,
+    "session edit": (*_COMMITTED, "target"),
+    "session annotate": ("id", "commit", "priority"),
+    "session commit": (
+        "cycle", "turn", "expired", "cascaded", "pruned", "deferred", "kept_empty",
+    ),
+    "session move": ("id", "parent", "offset", "renamed"),
+    "session remove": ("removed",),
+    "session group": ("id", "parent", "cycle"),
+    "session attempt": ("attempt",),
+    "session pull": (
+        "items", "tokens", "total_tokens", "cycle", "manifest_id", "omitted", "warnings",
+    ),
+    "session select": ("ids",),
+    "session diff": ("added", "removed", "changed", "moves"),
+    "session render": (),
+    "session compile": ("messages", "token_count", "commit_count", "token_source", "hashes"),
+    "session export": ("cycle", "records", "records_sha256", "root", "spec_version"),
+    "session import": ("name", "origin", "cycle", "records", "commits", "tokens", "warnings"),
+    "session list": ("sessions",),
+    "session show": (
+        "name", "origin", "cycle", "records", "commits", "tokens", "budget", "prune", "head",
+        "cycles", "attempts", "tree",
+    ),
     "log": tuple(LogDocument.__annotations__),
     "diff": tuple(DiffDocument.__annotations__),
     "sql": tuple(SqlDocument.__annotations__),
@@ -122,7 +144,22 @@ _JSON_NOTES: Final = {
     " `pushed`, `refused`, `problem`." + _BATCH,
     "synthesize": " `failed`, `stopped` and what follows as for `regenerate`." + _BATCH,
     "invalidate": _BATCH,
-    **SESSION_NOTES,
+    "session commit": " Each but the first two is a list of ids: what went and why, and what"
+    " could not go.",
+    "session move": " `renamed` has the new id of every node that became another one.",
+    "session pull": " Each of `items`: `id`, `tokens`, `frame_id`, `path`, `type`, `agent`,"
+    " `freshness`, `because`.",
+    "session select": " For a range of snapshots: `query`, `snapshots`, `diffs`, `mode` and, where"
+    " there is something to say, `limits`, `warnings`, `errors`.",
+    "session diff": " Each of `changed`: `id`, `fields`. Each of `moves`: `removed`, `added`.",
+    "session render": " a list, each with `id`, `role`, `kind`, `content`; the same bytes with"
+    " `--json` and without.",
+    "session compile": " With `--stage` also `stage`.",
+    "session export": " The same bytes with `--json` and without. A snapshot has no `records` and"
+    " no `records_sha256`; with `--format` it is what that provider takes.",
+    "session list": " Each of `sessions`: `name`, `cycle`, `records`, `commits`, `tokens`,"
+    " `opened_at`, `updated_at`.",
+    "session show": " Each of `cycles`, the newest 20: `cycle`, `at`, `turn`.",
     "doctor": " With `--quarantine` also `quarantined`.",
 }
 _EXIT_CODES: Final = (

@@ -68,11 +68,18 @@ def command(
             below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT
             return agreed(
                 lambda sure: workspace.regenerate(
-                    name, frame_type=frame_type, recursive=below, plan=plan, progress=progress,
-                    max_calls=max_calls, max_cost=max_cost, yes=sure,
+                    name,
+                    frame_type=frame_type,
+                    recursive=below,
+                    plan=plan,
+                    progress=progress,
+                    max_calls=max_calls,
+                    max_cost=max_cost,
+                    yes=sure,
                 ),
-                yes=yes, may_ask=node != STDIN and not options.json,
-            )  # fmt: skip
+                yes=yes,
+                may_ask=node != STDIN and not options.json,
+            )
 
         return on_nodes(options, node, regenerate, text, verdict)
 

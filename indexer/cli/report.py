@@ -17,6 +17,7 @@ from indexer.cli.report_html import html_report
 from indexer.cli.report_markdown import markdown_report
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode, UncheckedError
+from indexer.store.atomic import write_atomically
 
 _FORMS: Final = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
 _STDOUT: Final = "-"
@@ -93,9 +94,7 @@ def write_whole(target: Path, content: bytes) -> None:
             return
         # The file itself, where its name is a link to it.
         target = Path(os.path.realpath(target))
-        temporary = target.with_name(f".{target.name[:200]}.new")
-        temporary.write_bytes(content)
-        os.replace(temporary, target)
+        write_atomically(target, content)
     except OSError as error:
         raise UncheckedError(
             f"cannot write {path(str(target))}: {error.strerror or error}", hint="name another file"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from indexer.cli.columns import counted, path, short, size
 from indexer.cli.report_text import (
@@ -16,15 +16,21 @@ from indexer.cli.report_text import (
     headline,
     stats,
     type_rows,
+    weight,
 )
-from indexer.cli.treemap import Box, boxes
 from indexer.core.paths import on_screen
+from indexer.core.rectangles import Box, squarify
 from indexer.engine.documents import JsonObject
 
 WIDTH: Final = 960
 HEIGHT: Final = 480
 _LETTER: Final = 6.4
 """Width of a letter of a label; names are cut where they would not fit."""
+_TITLE: Final = 15.0
+"""Height of the strip with a folder's name."""
+_GAP: Final = 2.0
+_SMALLEST: Final = 26.0
+"""A box with a shorter side than this has no room for a title and a gap."""
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--bg:#fff;--fg:#1c2024;--dim:#60656c;--line:#d8dade;--box:#f4f5f6;
@@ -116,15 +122,38 @@ def _svg(width: int, height: int, label: str, parts: Iterable[str]) -> str:
     return "\n".join([head, *parts, "</svg>"])
 
 
+class Tile(NamedTuple):
+    """A node of the map, and where it is drawn."""
+
+    node: Mapping[str, Any]
+    box: Box
+    is_frame: bool
+    """Whether other tiles lie inside it."""
+
+
+def tiles(node: Mapping[str, Any], box: Box) -> Iterator[Tile]:
+    """The tiles of a node and of everything in it, the outer ones first."""
+    x, y, width, height = box
+    opened = bool(node.get("children")) and min(width, height) >= _SMALLEST
+    yield Tile(node, box, opened)
+    if opened:
+        inside = Box(x + _GAP, y + _TITLE, width - 2 * _GAP, height - _TITLE - _GAP)
+        ordered = sorted(node["children"], key=lambda child: (-weight(child), child["path"]))
+        places = squarify([weight(child) for child in ordered], inside)
+        for child, place in zip(ordered, places, strict=True):
+            yield from tiles(child, place)
+
+
 def _map(top: JsonObject) -> str:
-    drawn = [line for box in boxes(top, 0, 0, WIDTH, HEIGHT) for line in _drawn(box)]
+    whole = Box(0, 0, WIDTH, HEIGHT)
+    drawn = [line for tile in tiles(top, whole) for line in _drawn(tile)]
     return _svg(WIDTH, HEIGHT, f"Treemap of {counted(top['nodes'], 'node')}", drawn)
 
 
-def _drawn(box: Box) -> Iterator[str]:
-    node = box.node
+def _drawn(tile: Tile) -> Iterator[str]:
+    node, box, is_frame = tile
     state = node["state"] if node["kind"] != "directory" else node["below"]
-    kind = "frame" if box.is_frame else f"leaf {state}"
+    kind = "frame" if is_frame else f"leaf {state}"
     told = f"{path(node['path'])}: {node['kind']}, {size(node['bytes'])}, {MEANINGS[state]}"
     yield (
         f'<rect class="{kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
@@ -135,7 +164,7 @@ def _drawn(box: Box) -> Iterator[str]:
         name = path(node["path"]).rpartition("/")[2]
         if len(name) > room:
             name = name[: room - 1] + "…"
-        ink = "" if box.is_frame else ' class="in"'
+        ink = "" if is_frame else ' class="in"'
         yield f'<text{ink} x="{box.x + 3:.1f}" y="{box.y + 11:.1f}">{escape(name)}</text>'
 
 
@@ -180,10 +209,15 @@ def _not_fresh(document: JsonObject) -> Iterator[str]:
     if document["not_fresh"]:
         yield "<h2>Not fresh</h2>"
         rows = [
-            [_code(one["path"]), escape(on_screen(one["type"])), escape(on_screen(one["agent"])),
-             escape(one["freshness"]), escape(on_screen(one["because"]))]
+            [
+                _code(one["path"]),
+                escape(on_screen(one["type"])),
+                escape(on_screen(one["agent"])),
+                escape(one["freshness"]),
+                escape(on_screen(one["because"])),
+            ]
             for one in document["not_fresh"]
-        ]  # fmt: skip
+        ]
         yield _table(["path", "type", "agent", "state", "because"], rows, range(0))
 
 

@@ -15,8 +15,8 @@ from indexer.cli.report_text import (
     headline,
     stats,
     type_rows,
+    weight,
 )
-from indexer.cli.treemap import weight
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 
@@ -117,10 +117,15 @@ def _not_fresh(document: JsonObject) -> Iterator[str]:
     if document["not_fresh"]:
         yield "## Not fresh"
         rows = [
-            [cell(path(one["path"])), cell(on_screen(one["type"])), cell(on_screen(one["agent"])),
-             one["freshness"], cell(on_screen(one["because"]) or "-")]
+            [
+                cell(path(one["path"])),
+                cell(on_screen(one["type"])),
+                cell(on_screen(one["agent"])),
+                one["freshness"],
+                cell(on_screen(one["because"]) or "-"),
+            ]
             for one in document["not_fresh"]
-        ]  # fmt: skip
+        ]
         yield table(["path", "type", "agent", "state", "because"], rows)
 
 

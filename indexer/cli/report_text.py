@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from math import isqrt
+from typing import Any, Final
 
 from indexer.cli.columns import counted, size
 from indexer.core import paths
@@ -80,3 +82,10 @@ def _among(path: str, folders: set[str]) -> bool:
 def folder_of(path: str) -> str:
     """The folder a path lies in."""
     return paths.split(path)[0]
+
+
+def weight(node: Mapping[str, Any]) -> int:
+    """The area a node of the map asks for: by the root of its size, so that small files show."""
+    if node.get("children"):
+        return sum(map(weight, node["children"]))
+    return isqrt(node["bytes"]) + int(node["nodes"])

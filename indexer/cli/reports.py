@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from indexer.cli.columns import counted, path, short
 from indexer.core.paths import on_screen
-from indexer.engine.documents import FindingDocument, ValidateDocument
+
+if TYPE_CHECKING:
+    from indexer.engine.durable.validate import FindingDocument, ValidateDocument
 
 _NOT_XML: Final = re.compile("[^\t\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -50,9 +52,7 @@ def junit(document: ValidateDocument) -> str:
     """A JUnit report: one case for the index, and one for every finding."""
     failed, unchecked = document["errors"], document["unchecked"]
     cases = 1 + len(failed) + len(unchecked) + len(document["warnings"])
-    counts = {
-        "tests": str(cases), "failures": str(len(failed)), "errors": str(len(unchecked)),
-    }  # fmt: skip
+    counts = {"tests": str(cases), "failures": str(len(failed)), "errors": str(len(unchecked))}
     top = ElementTree.Element("testsuites", {"name": "merkle", **counts})
     suite = ElementTree.SubElement(top, "testsuite", {"name": "merkle validate", **counts})
     whole = ElementTree.SubElement(suite, "testcase", classname="merkle", name="index")

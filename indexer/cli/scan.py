@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +12,10 @@ from indexer.cli.opening import open_workspace, refuse_by_accident
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.cli.progress import scan_progress
-from indexer.engine.documents import RemarkDocument, ScanDocument
 from indexer.errors import ExitCode
+
+if TYPE_CHECKING:
+    from indexer.engine.tree.scan import RemarkDocument, ScanDocument
 
 
 @merkle_command("scan")

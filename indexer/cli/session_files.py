@@ -88,9 +88,13 @@ def import_(options: Globals, file: str, name: str, form: str | None) -> int:
 @click.argument("nodes", metavar="[NODE]...", nargs=-1)
 @click.option("--budget", metavar="N", type=click.IntRange(min=0), help="Tokens, at most.")
 @click.option(
-    "--ttl", metavar="N", type=click.IntRange(min=0), default=1, show_default=True,
+    "--ttl",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
     help="Cycles that it stays.",
-)  # fmt: skip
+)
 @click.option("--offset", metavar="N", type=int, help="Its place in the turn; -1 unless told.")
 @click.option("--query", metavar="Q", callback=plain_text, help="What it should be about.")
 @click.option("--max-frames", metavar="N", type=click.IntRange(min=0), help="Frames, at most.")
@@ -118,10 +122,14 @@ def pull(options: Globals, name: str, nodes: tuple[str, ...], **values: Any) -> 
 
 def _pulled(document: JsonObject) -> str:
     rows = [
-        [path(each["path"] or ""), on_screen(each["type"]), state(each["freshness"]),
-         counted(each["tokens"], "token")]
+        [
+            path(each["path"] or ""),
+            on_screen(each["type"]),
+            state(each["freshness"]),
+            counted(each["tokens"], "token"),
+        ]
         for each in document["items"]
-    ]  # fmt: skip
+    ]
     total = f"{counted(len(rows), 'frame')}, {counted(document['tokens'], 'token')}"
     return "\n".join(filter(None, [table(rows), total]))
 

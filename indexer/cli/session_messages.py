@@ -90,9 +90,13 @@ content_options = _options(
     help="A node that must stay as long as this one does. May be repeated.",
 )
 @click.option(
-    "--attr", "attributes", metavar="K=V", multiple=True, callback=pairs,
+    "--attr",
+    "attributes",
+    metavar="K=V",
+    multiple=True,
+    callback=pairs,
     help="A namespaced attribute such as data_source=web. May be repeated.",
-)  # fmt: skip
+)
 def append(
     options: Globals, name: str, file: BinaryIO | None, text: str | None, **values: Any
 ) -> int:

@@ -13,9 +13,7 @@ from indexer.cli.options import plain_text
 from indexer.cli.output import print_text
 from indexer.core.paths import on_screen
 
-TYPES: Final = (
-    "instruction", "dialogue", "tool_io", "reasoning", "artifact", "output", "freeform",
-)  # fmt: skip
+TYPES: Final = ("instruction", "dialogue", "tool_io", "reasoning", "artifact", "output", "freeform")
 REGIONS: Final = ("sys", "ah")
 FORMATS: Final = ("openai", "anthropic")
 

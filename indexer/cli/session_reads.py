@@ -58,8 +58,10 @@ def _range(document: JsonObject) -> Iterator[str]:
     for each in document["diffs"]:
         yield f"{on_screen(each['to']['label'])} → {on_screen(each['from']['label'])}"
         difference = {
-            "added": each["added_ids"], "removed": each["removed_ids"], "changed": each["changed"],
-        }  # fmt: skip
+            "added": each["added_ids"],
+            "removed": each["removed_ids"],
+            "changed": each["changed"],
+        }
         yield from (f"  {line}" for line in _difference(difference))
     for warning in document.get("warnings", ()):
         yield click.style(on_screen(warning), fg="yellow")
@@ -135,9 +137,13 @@ def render(options: Globals, name: str, snapshot: str | None) -> int:
     help="Also the document of this stage of the compiler.",
 )
 @click.option(
-    "--map-role", "roles", metavar="TYPE=ROLE", multiple=True, callback=pairs,
+    "--map-role",
+    "roles",
+    metavar="TYPE=ROLE",
+    multiple=True,
+    callback=pairs,
     help="The role of a content type. May be repeated.",
-)  # fmt: skip
+)
 @click.option(
     "--policy", metavar="JSON", callback=json_object, help="What to select, and how to collapse."
 )
@@ -184,10 +190,15 @@ def list_(options: Globals) -> int:
         print_json(document)
         return ExitCode.FINE
     rows = [
-        [on_screen(each["name"]), f"cycle {each['cycle']}", counted(each["commits"], "block"),
-         counted(each["tokens"], "token"), moment(each["updated_at"])]
+        [
+            on_screen(each["name"]),
+            f"cycle {each['cycle']}",
+            counted(each["commits"], "block"),
+            counted(each["tokens"], "token"),
+            moment(each["updated_at"]),
+        ]
         for each in document["sessions"]
-    ]  # fmt: skip
+    ]
     print_text(table(rows) or "no sessions: `merkle session new NAME` begins one")
     return ExitCode.FINE
 

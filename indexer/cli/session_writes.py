@@ -107,8 +107,11 @@ def move(options: Globals, name: str, node: str, parent: str, offset: int | None
     """
     with open_workspace(options) as workspace:
         document = workspace.session_move(name, node, parent, offset=offset)
-    show(options, document, lambda done: f"moved to {on_screen(done['parent'])} as "
-         + on_screen(done["id"]))  # fmt: skip
+    show(
+        options,
+        document,
+        lambda done: f"moved to {on_screen(done['parent'])} as " + on_screen(done["id"]),
+    )
     return ExitCode.FINE
 
 
@@ -154,9 +157,11 @@ def group(options: Globals, name: str, keep: bool, **values: Any) -> int:
 @session_name
 @click.argument("attempt_id", metavar="ID", callback=plain_text)
 @click.option(
-    "--status", type=click.Choice(["running", "completed", "canceled", "error"]), required=True,
+    "--status",
+    type=click.Choice(["running", "completed", "canceled", "error"]),
+    required=True,
     help="How it stands.",
-)  # fmt: skip
+)
 @click.option("--provider", metavar="P", required=True, callback=plain_text, help="Who was asked.")
 @click.option("--model", metavar="M", required=True, callback=plain_text, help="Which model.")
 @click.option(
@@ -176,6 +181,12 @@ def attempt(
     """
     with open_workspace(options) as workspace:
         document = workspace.session_attempt(name, attempt_id, params=params, **values)
-    show(options, document, lambda done: f"attempt {on_screen(done['attempt']['attempt_id'])}: "
-         + on_screen(done["attempt"]["status"]))  # fmt: skip
+    show(
+        options,
+        document,
+        lambda done: (
+            f"attempt {on_screen(done['attempt']['attempt_id'])}: "
+            + on_screen(done["attempt"]["status"])
+        ),
+    )
     return ExitCode.FINE

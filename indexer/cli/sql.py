@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,10 @@ from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
-from indexer.engine.documents import SqlDocument
 from indexer.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from indexer.engine.search.sql import SqlDocument
 
 
 @merkle_command("sql")

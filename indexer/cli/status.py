@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -17,9 +17,12 @@ from indexer.cli.output import print_json, print_text, show
 from indexer.cli.tree import tree_nodes, tree_text
 from indexer.core import paths
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject, StatusDocument
+from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 from indexer.service.workspace import Workspace
+
+if TYPE_CHECKING:
+    from indexer.engine.tree.status import StatusDocument
 
 EXIT_CODES: Final = {
     "current": ExitCode.FINE,

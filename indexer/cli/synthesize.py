@@ -69,11 +69,18 @@ def command(
         def synthesize(name: str) -> JsonObject:
             return agreed(
                 lambda sure: workspace.synthesize(
-                    name, frame_type=frame_type, policy=policy, agent=agent, progress=progress,
-                    max_calls=max_calls, max_cost=max_cost, yes=sure,
+                    name,
+                    frame_type=frame_type,
+                    policy=policy,
+                    agent=agent,
+                    progress=progress,
+                    max_calls=max_calls,
+                    max_cost=max_cost,
+                    yes=sure,
                 ),
-                yes=yes, may_ask=not options.json,
-            )  # fmt: skip
+                yes=yes,
+                may_ask=not options.json,
+            )
 
         return on_nodes(
             options, node, synthesize, lambda name, found: _text(options, name, found), _verdict

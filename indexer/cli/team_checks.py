@@ -7,15 +7,8 @@ from pathlib import Path
 
 from indexer.cli.columns import counted
 from indexer.cli.machine_checks import Check
-from indexer.engine.late import LateModule
 from indexer.engine.settings import load_settings
 from indexer.errors import UsageError
-
-# Most workspaces have no team.
-sharing = LateModule("indexer.engine.team.exchange")
-client = LateModule("indexer.shared.client")
-base = LateModule("indexer.shared.base")
-masking = LateModule("indexer.shared.masking")
 
 
 def check_team(root: Path) -> list[Check]:
@@ -27,16 +20,23 @@ def check_team(root: Path) -> list[Check]:
         return []
     if settings.values["shared.url"] is None:
         return []
-    member = sharing.membership(settings)
-    where = f"{masking.masked(member.url)}, namespace {member.namespace}"
-    with contextlib.closing(client.Client(member)) as asked:
+    # Imported late: most workspaces have no team.
+    from indexer.engine.team.exchange import TEAM_KEY, membership
+    from indexer.shared.base import SharedError
+    from indexer.shared.client import Client
+    from indexer.shared.masking import masked
+
+    member = membership(settings)
+    assert member is not None
+    where = f"{masked(member.url)}, namespace {member.namespace}"
+    with contextlib.closing(Client(member)) as asked:
         try:
             usage = asked.usage()
-        except base.SharedError as error:
+        except SharedError as error:
             return [Check("team", "warn", f"{where}: {error.message}", error.hint)]
     checks = [Check("team", "ok", f"{where}: {counted(usage.entries, 'result')}")]
     if not member.team_key:
-        advice = f"set {sharing.TEAM_KEY} for every member: a secret that the server never sees"
+        advice = f"set {TEAM_KEY} for every member: a secret that the server never sees"
         checks.append(
             Check("team key", "ok", "not set: changes made on purpose are not noticed", advice)
         )

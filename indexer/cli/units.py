@@ -20,7 +20,7 @@ _PLAIN: Final = re.compile(rb"[A-Za-z0-9_@+=:,./ %$-]")
 
 
 def usual_manager() -> str:
-    """The one this system has."""
+    """The service manager that this system usually has."""
     return LAUNCHD if sys.platform == "darwin" else SYSTEMD
 
 
@@ -41,7 +41,7 @@ def unit_name(root: Path, manager: str) -> str:
 
 
 def unit_text(root: Path, manager: str, idle_exit: float | None = None) -> str:
-    """The whole file."""
+    """The whole unit file, for one workspace and one manager."""
     line = watch_line(root, idle_exit)
     return _unit(root, line) if manager == SYSTEMD else _plist(root, line)
 

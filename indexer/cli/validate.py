@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,10 @@ from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
 from indexer.cli.reports import github, junit
 from indexer.core.paths import on_screen
-from indexer.engine.documents import FindingDocument, ValidateDocument
 from indexer.errors import ExitCode
+
+if TYPE_CHECKING:
+    from indexer.engine.durable.validate import FindingDocument, ValidateDocument
 
 
 def _subset(

@@ -119,7 +119,6 @@ def _serve(options: Globals, idle_exit: float | None, web: int | None) -> int:
         run_service(
             root,
             idle_exit=settings.idle_exit_s,
-            quiet=options.quiet,
             on_status=line,
             timing=Timing(
                 quiet=settings.debounce_ms / 1000,

@@ -42,11 +42,11 @@ class ManualClock:
         return self._now_ns
 
     def monotonic(self) -> float:
-        """The same instant in seconds."""
+        """The instant that `now_ns` tells, in seconds."""
         return self._now_ns / 1e9
 
     def advance(self, seconds: float) -> None:
-        """Move forward."""
+        """Move the clock forward by some seconds."""
         self._now_ns += round(seconds * 1e9)
 
 

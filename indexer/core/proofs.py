@@ -51,11 +51,6 @@ class Verdict:
     node_id: str
     reason: str | None
 
-    @property
-    def ok(self) -> bool:
-        """Whether the proof holds."""
-        return self.reason is None
-
 
 def prove(tree: Tree, path: str) -> dict[str, Any]:
     """The proof for a path of the tree: per folder from it to the root, every other child."""

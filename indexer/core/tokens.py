@@ -56,16 +56,6 @@ class CountCache:
             while len(self._counts) > self._max_entries:
                 self._counts.popitem(last=False)
 
-    def seed(self, counts: Mapping[str, int]) -> None:
-        """Store counts that were computed earlier, with the same encoding."""
-        for sha256, count in counts.items():
-            self.put(sha256, count)
-
-    def snapshot(self) -> dict[str, int]:
-        """All counts, least recently used first, for a store to keep."""
-        with self._lock:
-            return dict(self._counts)
-
 
 def text_sha256(text: str) -> str:
     """The key of a text in a `CountCache`."""
@@ -93,11 +83,6 @@ class TiktokenCounter:
     def encoding_name(self) -> str:
         """The encoding that does the counting."""
         return self._encoding_name
-
-    @property
-    def cache(self) -> CountCache:
-        """The remembered counts, to seed from a store or to read out into one."""
-        return self._cache
 
     def count_text(self, text: str) -> int:
         """Tokens of a text; special tokens in it count as ordinary text."""

@@ -55,7 +55,7 @@ class Twice(Generic[M]):
         return self.inner.version
 
     def fingerprint_parts(self) -> FingerprintParts:
-        """Those of the maker itself: checking must not move ids."""
+        """The fingerprint parts of the maker itself: checking must not move ids."""
         first, second = self.inner.fingerprint_parts(), self.inner.fingerprint_parts()
         if first != second:
             raise NonDeterministicError(

@@ -7,7 +7,7 @@ from typing import Protocol
 from indexer.engine.documents import JsonObject
 
 
-class Steps(Protocol):
+class LongWork(Protocol):
     """Work in short steps on the writing thread, with waits in between on any other."""
 
     def step(self) -> bool:
@@ -31,11 +31,11 @@ class Steps(Protocol):
         ...
 
 
-def run_to_end(run: Steps) -> JsonObject:
+def run_to_end(work: LongWork) -> JsonObject:
     """Run in one go, by whoever owns the engine alone."""
     try:
-        while not run.step():
-            run.wait()
+        while not work.step():
+            work.wait()
     finally:
-        run.close()
-    return run.document()
+        work.close()
+    return work.document()

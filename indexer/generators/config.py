@@ -16,7 +16,6 @@ _JSON = re.compile(
 _YAML = re.compile(r"(['\"]?)([^\s#'\"\-\[\]{}&*!|>%@`][^:#\n]{0,80}?)\1\s*:(?:\s+(.*))?$")
 _TABLE = re.compile(r"\s*\[\[?\s*([^\[\]\n]{1,120}?)\s*\]\]?\s*(?:[#;].*)?$")
 _PAIR = re.compile(r"([\w.\"'-][^=:\n]{0,80}?)\s*[=:]\s*(.*)$")
-_INSIDE = re.compile(r"[{\[(\"'|>&]")
 
 Entry = tuple[str, str]
 

@@ -76,10 +76,18 @@ def status(calls: Calls, workspace: Workspace, given: Document) -> Document:
     answer: Document = {
         name: found[name]
         for name in (
-            "workspace", "state", "root", "files", "directories", "frames", "types", "not_fresh",
-            "changes", "service",
+            "workspace",
+            "state",
+            "root",
+            "files",
+            "directories",
+            "frames",
+            "types",
+            "not_fresh",
+            "changes",
+            "service",
         )
-    }  # fmt: skip
+    }
     answer["changes"] = bounded(dict(found["changes"]), "added", "modified", "removed", most=100)
     answer["agent"] = _who(calls, workspace)
     answer["freshness"] = of_state(found["state"])
@@ -99,10 +107,13 @@ def _who(calls: Calls, workspace: Workspace) -> Document:
 def get_node(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """A node with its frames, their contents within a number of tokens."""
     found = workspace.get_node(
-        given["node"], view=given.get("view", "recency"), frame_type=given.get("type"),
-        agent=given.get("agent"), max_frames=given.get("max_frames", 20),
+        given["node"],
+        view=given.get("view", "recency"),
+        frame_type=given.get("type"),
+        agent=given.get("agent"),
+        max_frames=given.get("max_frames", 20),
         query=given.get("query"),
-    )  # fmt: skip
+    )
     found["frames"] = within_tokens(found["frames"], given.get("max_tokens", MAX_TOKENS))
     found["freshness"] = worst(frame["freshness"] for frame in found["frames"])
     return bounded(found, "children")
@@ -111,9 +122,14 @@ def get_node(calls: Calls, workspace: Workspace, given: Document) -> Document:
 def put_frame(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """A note, bound to the node that was read."""
     return workspace.put_frame(
-        given["node"], given["content"], frame_type=given["type"], agent=calls.writer(),
-        seen=given["seen"], on=given.get("on"), meta=given.get("meta"),
-    )  # fmt: skip
+        given["node"],
+        given["content"],
+        frame_type=given["type"],
+        agent=calls.writer(),
+        seen=given["seen"],
+        on=given.get("on"),
+        meta=given.get("meta"),
+    )
 
 
 def synthesize(calls: Calls, workspace: Workspace, given: Document) -> Document:

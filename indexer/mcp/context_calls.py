@@ -23,10 +23,13 @@ def compose(calls: Calls, workspace: Workspace, given: Document) -> Document:
 def search(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """The most relevant frames, each with what it says."""
     found = workspace.compose(
-        query=given["query"], sources=["workspace"], order="relevance",
-        max_frames=given.get("limit", RESULTS), budget=given.get("budget", SEARCH_TOKENS),
+        query=given["query"],
+        sources=["workspace"],
+        order="relevance",
+        max_frames=given.get("limit", RESULTS),
+        budget=given.get("budget", SEARCH_TOKENS),
         types=given.get("types", ()),
-    )  # fmt: skip
+    )
     results = [
         {
             "path": item["path"],

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +13,7 @@ from indexer.errors import MerkleError, UncheckedError, UsageError
 from indexer.mcp import json_edit, toml_edit
 from indexer.mcp.clients import Client, Entry, Scope, find_client
 from indexer.mcp.json_edit import KeyPath, UneditableError
+from indexer.store.atomic import write_atomically
 
 _MARK: Final = "\ufeff"
 _NAME_CHARACTERS: Final = frozenset(
@@ -157,24 +156,7 @@ def _write(place: Place, before: bytes | None, text: str, after: str) -> bool:
             target.unlink()
             return True
         target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(target, (mark + after).encode())
+        write_atomically(target, (mark + after).encode())
     except OSError as error:
         raise UncheckedError(f"cannot write {target}: {error.strerror or error}") from error
     return True
-
-
-def _replace(target: Path, content: bytes) -> None:
-    """The old file or the new one, never half of it; with the permissions it had."""
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise

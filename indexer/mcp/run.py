@@ -51,9 +51,13 @@ def run_http(
     _prepare()
     application = http_application(calls, chosen, token)
     config = uvicorn.Config(
-        application, log_level="warning", access_log=False, server_header=False, ws="none",
+        application,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
         timeout_graceful_shutdown=2,
-    )  # fmt: skip
+    )
     with contextlib.closing(listener):
         anyio.run(_Server(config, lambda: tell(address)).serve, [listener])
 
@@ -129,7 +133,7 @@ def _listen(port: int) -> socket.socket:
 
 
 def _prepare() -> None:
-    """What a process that stays needs."""
+    """Set up what a process that stays needs."""
     # The command line holds the cycle collector back; what runs for days needs it.
     gc.enable()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)

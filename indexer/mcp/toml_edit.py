@@ -1,4 +1,10 @@
-"""Adding and removing one table of a TOML file and not a byte of the rest."""
+"""Adding and removing one table of a TOML file and not a byte of the rest.
+
+tomlkit 0.15.2 was tried for this. It writes back what it read byte for byte, but not what it edits:
+with a removed table go the comments that stand above the next one; a table beside dotted keys
+(`servers.other.command = "x"`) is put in the middle, so that the keys behind it become the table's;
+tables of one parent that stand apart cannot be removed; new lines end in LF in a file of CRLF.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +58,8 @@ def without_table(text: str, path: KeyPath) -> str:
     wanted = parse(text)
     if value_at(wanted, path) is None:
         return text
-    lines = text.splitlines(keepends=True)
+    # Not `splitlines`: it also ends a line at characters that may stand in a comment.
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     ours = re.compile(r"\s*\[\s*" + r"\s*\.\s*".join(map(_named, path)) + r"\s*[].]")
     taken: set[int] = set()
     inside = False

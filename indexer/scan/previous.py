@@ -60,7 +60,7 @@ class ListingsBefore:
         self._id_size = id_size
 
     def stats_of(self, path: str) -> bytes | None:
-        """As stored."""
+        """The stats as the stat cache stores them."""
         found = self._listings.get(path)
         return None if found is None else found.stats
 

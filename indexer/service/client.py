@@ -1,4 +1,9 @@
-"""Talking to a running service: one HTTP request over its Unix socket."""
+"""Talking to a running service: one HTTP request over its Unix socket.
+
+The few lines of HTTP are written here because the standard library's `http.client` loads `email`
+and `ssl` with it: 10 ms of CPU more for each command that asks a service, of the 88 ms that a
+`merkle status` took in the same measurement.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from indexer.core import paths
-from indexer.engine.documents import ScanDocument
+from indexer.engine.durable.validate import validate
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
+from indexer.engine.tree.scan import ScanDocument, reconcile, record_everything
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.scopes import RULE_FILES
@@ -23,9 +24,8 @@ from indexer.service.cookies import Cookies
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError
-from indexer.watch.choose import start_watcher
 from indexer.watch.debounce import Debounce, Timing
-from indexer.watch.sink import Watcher
+from indexer.watch.watcher import Watcher, start_watcher
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Keeper:
         self._next_flush = 0.0
         self._rest_until = 0.0
         self._maintainer = Maintainer(engine, self._woken)
-        engine.on_writing_thread = self.call
+        engine.serve(self.call)
         self.fatal: MerkleError | None = None
         """Why the keeper stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-keeper", daemon=True)
@@ -113,10 +113,6 @@ class Keeper:
     def start(self) -> None:
         """Start the thread; it watches, scans, and then follows events."""
         self._thread.start()
-
-    def wait_until_started(self, timeout: float | None = None) -> bool:
-        """Wait for the first scan to be done (or to have failed for good)."""
-        return self._started.wait(timeout)
 
     def stop(self) -> None:
         """Break off a look, refuse what is queued, and return when the thread has ended."""
@@ -348,7 +344,7 @@ class Keeper:
 
     def _look_at(self, dirty: dict[str, bool]) -> None:
         self._walked = set()
-        _, changes, unsettled = self.engine.reconcile(dirty.items(), on_folder=self._watch)
+        _, changes, unsettled = reconcile(self.engine, dirty.items(), on_folder=self._watch)
         for folder, name in map(paths.split, dirty):
             # Other rules: folders that are ignored from now on need no watch.
             if name in RULE_FILES and self._watcher is not None:
@@ -363,8 +359,8 @@ class Keeper:
         self, cause: str, *, force: bool = False, accept_empty: bool = False
     ) -> ScanDocument:
         self._walked = set()
-        document = self.engine.scan(
-            force=force, accept_empty=accept_empty, cause=cause, on_folder=self._watch
+        document = record_everything(
+            self.engine, cause, force=force, accept_empty=accept_empty, on_folder=self._watch
         )
         if self._watcher is not None and not document["unreadable"]:
             # What could not be walked now may still have watches that will be needed.
@@ -391,7 +387,7 @@ class Keeper:
                 self._unproven = _NOT_NOTICED
         self._plan_rescan()
 
-    def accept_scan(self, *, force: bool, accept_empty: bool) -> ScanDocument:
+    def accept_scan(self, *, force: bool = False, accept_empty: bool = False) -> ScanDocument:
         """A scan that a client asked for; it also ends a state of emptiness when accepted."""
         if self._trouble is not None and not isinstance(self._trouble, EmptiedError):
             self._look_anew("back")
@@ -413,7 +409,7 @@ class Keeper:
 
     def _flush(self) -> None:
         self.engine.check_root()
-        self.engine.flush_listings()
+        self.engine.recorded.flush()
 
     # -- trouble
 
@@ -443,7 +439,7 @@ class Keeper:
             raise error
         self._trouble = error
         self.engine.reopen()
-        problems = self.engine.validate()["errors"]
+        problems = validate(self.engine)["errors"]
         if problems:
             raise CorruptError(
                 f"the index is damaged: {problems[0]['message']}",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Outcome
-from indexer.engine.make.one_pass import Regeneration
+from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.models.calls import GRACE, ModelCalls
 from indexer.engine.models.intake import end, take_in, take_in_left
 from indexer.engine.models.model_pass import ModelPass
@@ -31,10 +31,10 @@ class Maintainer:
     def __init__(self, engine: Engine, wake: Callable[[], None] = lambda: None) -> None:
         self._engine = engine
         self._wake = wake
-        self._passes: list[Regeneration | ModelPass] = []
+        self._passes: list[OnePass | ModelPass] = []
         self._types: dict[str, FrameType] | None = None
         self._calls: ModelCalls | None = None
-        engine.asked.wake = self._answered
+        engine.in_flight.serve(self._answered)
         self.due = False
         """Whether something may be stale."""
         self.problem: str | None = None
@@ -50,9 +50,9 @@ class Maintainer:
     @property
     def owes(self) -> bool:
         """Whether answers wait for the journal, or results for a team that could not be reached."""
-        if self._engine.asked.left or (self._calls is not None and self._calls.has_arrived):
+        if self._engine.in_flight.left or (self._calls is not None and self._calls.has_arrived):
             return True
-        exchange = self._engine.framing.exchange if self._types is not None else None
+        exchange = self._engine.exchange if self._types is not None else None
         return exchange is not None and exchange.owes
 
     @property
@@ -70,12 +70,12 @@ class Maintainer:
         """A job may have stored what calls for more, and no batch tells of it."""
         if self._types is None or (self.due and not self._only_indexing):
             return
-        shelf = self._engine.shelf
+        heads = self._engine.frames.heads
         gathers = any(one.rules.gathers for one in self._types.values())
-        if gathers and shelf.version != self._version:
+        if gathers and heads.version != self._version:
             # A note that a folder's frame takes in.
             self._only_indexing, self.due = False, True
-        elif shelf.unindexed:
+        elif heads.unindexed:
             self._only_indexing = self.due = True
 
     def step(self) -> None:
@@ -84,12 +84,12 @@ class Maintainer:
         self.due = False
         try:
             take_in_left(self._engine)
-            self._engine.refresh_types()
-            if self._types is not self._engine.types:
+            self._engine.frames.declared.refresh()
+            if self._types is not self._engine.frames.types:
                 # Declared anew, perhaps by a file that is ignored and so came with no batch.
                 self._drop_passes()
                 self._only_indexing = False
-                self._types = self._engine.types
+                self._types = self._engine.frames.types
             if not self._passes and not self._only_indexing:
                 self._passes = self._new_passes(self._types)
             if self._calls is not None and not any(isinstance(p, ModelPass) for p in self._passes):
@@ -107,18 +107,18 @@ class Maintainer:
             if not self._waits_for_others(current) and self._advance(current):
                 return
         if not self._passes:
-            self._version = self._engine.shelf.version
+            self._version = self._engine.frames.heads.version
             self._index_for_search()
 
     def _index_for_search(self) -> None:
         """With every frame made, prepare for questions, so that the first one need not wait."""
-        shelf = self._engine.shelf
-        if shelf.unindexed:
-            shelf.index_some()
-        self._only_indexing = bool(shelf.unindexed)
+        heads = self._engine.frames.heads
+        if heads.unindexed:
+            heads.index_some()
+        self._only_indexing = bool(heads.unindexed)
         self.due = self.due or self._only_indexing
 
-    def _advance(self, current: Regeneration | ModelPass) -> bool:
+    def _advance(self, current: OnePass | ModelPass) -> bool:
         """One chunk of a pass; True when this step is over."""
         current.outcome.events.clear()
         try:
@@ -159,30 +159,30 @@ class Maintainer:
         self.due = self.due or more
         return more
 
-    def _waits_for_others(self, current: Regeneration | ModelPass) -> bool:
+    def _waits_for_others(self, current: OnePass | ModelPass) -> bool:
         """Whether a type that it reads is not done yet."""
-        inputs = {name: one.input for name, one in self._engine.types.items()}
+        inputs = {name: one.input for name, one in self._engine.frames.types.items()}
         sources = sources_of(inputs, current.type.name)[:-1]
         return any(one.type.name in sources for one in self._passes)
 
-    def _new_passes(self, types: dict[str, FrameType]) -> list[Regeneration | ModelPass]:
-        engine, found = self._engine, list[Regeneration | ModelPass]()
+    def _new_passes(self, types: dict[str, FrameType]) -> list[OnePass | ModelPass]:
+        engine, found = self._engine, list[OnePass | ModelPass]()
         for declared in types.values():
             settings = load_llm_settings(engine.root) if declared.writers else None
             if settings is not None and settings.values["watch"]:
                 calls, most = self._model_calls(settings), settings.values["watch_calls_per_pass"]
                 found.append(ModelPass(engine, declared, Outcome(), calls, most_wanted=most))
             else:
-                found.append(
-                    Regeneration(engine, engine.tree, declared, Outcome(), patience=PATIENCE_SERVED)
-                )
+                found.append(one_pass(engine, declared, Outcome(), patience=PATIENCE_SERVED))
         return found
 
     def _model_calls(self, settings: LlmSettings) -> ModelCalls:
         """The calls of this watcher: one budget as long as it lives."""
         if self._calls is None:
             caps = Caps(settings.values["watch_calls"])
-            self._calls = ModelCalls(self._engine, settings, caps, on_answer=self._answered)
+            self._calls = ModelCalls(
+                self._engine.in_flight, settings, caps, on_answer=self._answered
+            )
         return self._calls
 
     def _answered(self) -> None:
@@ -202,11 +202,11 @@ class Maintainer:
 
     def close(self) -> None:
         """Take in the answers that are there or nearly there, then end the worker processes."""
-        asked = self._engine.asked
+        asked = self._engine.in_flight
         # From now on nobody looks after what comes later.
-        asked.wake = None
+        asked.serve(None)
         deadline = time.monotonic() + GRACE
-        runs, left = self._engine.open_runs(), list(asked.left)
+        runs, left = list(asked.runs), list(asked.left)
         asked.left.clear()
         left += [self._calls] if self._calls is not None else []
         self._calls = None

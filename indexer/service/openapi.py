@@ -1,16 +1,16 @@
-"""The service's OpenAPI description, made from the very tables that the server routes by."""
+"""The service's OpenAPI description, made from the operations' own signatures."""
 
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Mapping
 from typing import Any, Final
 
 from indexer import __version__
-from indexer.engine.workspace import Engine
-from indexer.service.arguments import SCHEMAS, Check
+from indexer.core.arguments import Shape
 from indexer.service.operations import OPERATIONS, Operation
-from indexer.service.routes import FIXED, JSON, FixedRoute
+from indexer.service.routes import FIXED, JSON
 
 _ERROR: Final = {
     "type": "object",
@@ -37,16 +37,21 @@ _REFUSALS: Final = {
 }
 
 
-def openapi_document(summaries: type) -> dict[str, Any]:
-    """Every route with its arguments; `summaries` is the class that answers the fixed ones."""
+def openapi_document(server: type) -> dict[str, Any]:
+    """Every route with its arguments; `server` is the class that answers the fixed ones."""
     paths: dict[str, Any] = {}
     for fixed in FIXED:
-        method = fixed.method.lower()
-        text = _summary(summaries, fixed.handler)
-        paths.setdefault(fixed.path, {})[method] = _fixed(fixed, text)
+        summary = inspect.cleandoc(getattr(server, fixed.handler).__doc__ or "")
+        kind = "object" if fixed.media == JSON else "string"
+        paths[fixed.path] = {
+            "get": {
+                "operationId": fixed.handler,
+                "summary": summary.partition("\n")[0],
+                "responses": _responses({fixed.media: {"schema": {"type": kind}}}),
+            }
+        }
     for name, operation in OPERATIONS.items():
-        text = _summary(Engine, operation.method)
-        paths[f"/v1/{name}"] = {"post": _operation(name, operation, text)}
+        paths[f"/v1/{name}"] = {"get" if operation.get else "post": _operation(name, operation)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -59,41 +64,29 @@ def openapi_document(summaries: type) -> dict[str, Any]:
     }
 
 
-def _summary(owner: type, method: str) -> str:
-    return inspect.cleandoc(getattr(owner, method).__doc__ or "").partition("\n")[0]
-
-
-def _fixed(route: FixedRoute, summary: str) -> dict[str, Any]:
-    described: dict[str, Any] = {"operationId": route.handler, "summary": summary}
-    if route.method == "GET":
+def _operation(name: str, operation: Operation) -> dict[str, Any]:
+    required, optional, answer = operation.signature
+    described: dict[str, Any] = {"operationId": name, "summary": operation.summary}
+    if operation.get:
         described["parameters"] = [
-            {"name": name, "in": "query", "required": name in route.required,
-             "schema": SCHEMAS[check]}
-            for name, check in {**route.required, **route.optional}.items()
-        ]  # fmt: skip
+            {"name": key, "in": "query", "required": key in required, "schema": shape.schema}
+            for key, shape in {**required, **optional}.items()
+        ]
     else:
-        described["requestBody"] = _body(route.required, route.optional)
-    keys = list(route.answer.__annotations__) if route.answer else []
-    answer = {"type": "object", "required": keys} if route.media == JSON else {"type": "string"}
-    described["responses"] = _responses({route.media: {"schema": answer}})
+        described["requestBody"] = _body(required, optional)
+    schema: dict[str, Any] = {"type": "object"}
+    if typing.is_typeddict(answer):
+        schema["required"] = list(answer.__annotations__)
+    described["responses"] = _responses({JSON: {"schema": schema}})
     return described
 
 
-def _operation(name: str, operation: Operation, summary: str) -> dict[str, Any]:
-    return {
-        "operationId": name,
-        "summary": summary,
-        "requestBody": _body(operation.required, operation.may_have),
-        "responses": _responses({JSON: {"schema": {"type": "object"}}}),
-    }
-
-
-def _body(required: Mapping[str, Check], optional: Mapping[str, Check]) -> dict[str, Any]:
-    properties = {name: SCHEMAS[check] for name, check in required.items()}
+def _body(required: Mapping[str, Shape], optional: Mapping[str, Shape]) -> dict[str, Any]:
+    properties = {name: shape.schema for name, shape in required.items()}
     properties |= {
         # None stands for not given.
-        name: {"anyOf": [SCHEMAS[check], {"type": "null"}]}
-        for name, check in optional.items()
+        name: {"anyOf": [shape.schema, {"type": "null"}]}
+        for name, shape in optional.items()
     }
     schema: dict[str, Any] = {
         "type": "object",

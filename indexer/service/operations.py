@@ -1,319 +1,205 @@
-"""The operations as both ends of the socket see them: names, arguments, thread."""
+"""The operations: which function of the engine each is, and how it has to be run.
+
+What an operation takes and gives stands in its function's signature and nowhere else. Its route,
+the checks of what a client sends, the OpenAPI description and the methods of `Workspace` come from
+there.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from indexer.service.arguments import (
-    Check,
-    checked,
-    is_count,
-    is_file,
-    is_flag,
-    is_list,
-    is_number,
-    is_object,
-    is_table,
-    is_text,
-    is_texts,
-    is_whole,
-)
+from indexer.core.arguments import FILE, FLAG, TEXT, Shape, checked, of_annotation
+from indexer.engine.long_work import LongWork, run_to_end
 
 if TYPE_CHECKING:
-    from indexer.engine.long_work import Steps
     from indexer.engine.workspace import Engine
 
-_MARKS: Final[dict[str, Check]] = {"once": is_text, "again": is_flag}
+Progress = Callable[[int], None]
+"""Told how many more are done; only where the work is done in this process."""
+
+_MARKS: Final[dict[str, Shape]] = {"once": TEXT, "again": FLAG}
 """With which a client makes sure that a request is carried out once."""
+
+_OF_THE_PROCESS: Final = ("engine", "progress")
+"""Parameters that are none of a client's business."""
+
+
+class Signature(NamedTuple):
+    """What an operation takes from outside, and what it gives."""
+
+    required: Mapping[str, Shape]
+    optional: Mapping[str, Shape]
+    answer: Any
+    """The type of its document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One engine method that can be called from outside."""
+    """One function of the engine that can be called from outside.
 
-    method: str
-    required: Mapping[str, Check]
-    optional: Mapping[str, Check]
-    writes: bool
-    """Whether it has to run on the keeper's thread."""
-    begin: str | None = None
-    """The method that gives its steps, where it may have to wait for something in between."""
+    Its module is imported when it is first called: a client of a service needs none of them.
+    """
+
+    module: str
+    """Below `indexer.engine`."""
+    name: str
+    writes: bool = False
+    """Whether it has to run on the writing thread."""
+    in_steps: bool = False
+    """Whether its function gives steps, between which others have their turn."""
     disk: bool = True
     """Whether the index has to catch up with the disk first."""
     once: bool = False
     """Whether doing it twice differs from doing it once; a client marks such a request."""
     writes_with: str | None = None
     """The flag with which an operation that otherwise only reads does."""
+    get: bool = False
+    """Whether it is asked for by GET, with its arguments in the query."""
+    creates: bool = False
+    """Whether it makes a workspace of a folder that is none."""
 
     @property
-    def may_have(self) -> Mapping[str, Check]:
-        """The arguments that may be given, the marks of a request among them."""
-        return {**self.optional, **_MARKS} if self.once else self.optional
+    def function(self) -> Callable[..., Any]:
+        """The function itself."""
+        return _function(self.module, self.name)
+
+    @property
+    def signature(self) -> Signature:
+        """What its function says of itself, the marks of a request added."""
+        found = _signature(self.function)
+        return found._replace(optional={**found.optional, **_MARKS}) if self.once else found
+
+    @property
+    def known(self) -> Mapping[str, Shape]:
+        """Everything that can be given."""
+        required, optional, _ = self.signature
+        return {**required, **optional}
+
+    @property
+    def summary(self) -> str:
+        """The first sentence about it."""
+        return inspect.cleandoc(self.function.__doc__ or "").partition("\n")[0]
 
     def is_writing(self, values: Mapping[str, Any]) -> bool:
-        """Whether a call with these arguments has to run on the keeper's thread."""
+        """Whether a call with these arguments has to run on the writing thread."""
         return self.writes or (self.writes_with is not None and bool(values.get(self.writes_with)))
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments for the engine, checked; None stands for not given."""
-        given = checked(self.required, self.may_have, values)
-        if "file" in given:
-            given["file"] = Path(given["file"])
-        return given
+        """The keyword arguments for the function, checked; None stands for not given."""
+        required, optional, _ = self.signature
+        given = checked(required, optional, values)
+        return {k: Path(v) if self.known[k] is FILE else v for k, v in given.items()}
 
     def run(
-        self,
-        engine: Engine,
-        values: Mapping[str, Any],
-        progress: Callable[[int], None] | None = None,
+        self, engine: Engine, values: Mapping[str, Any], progress: Progress | None = None
     ) -> Any:
-        """Call the engine's method with checked arguments."""
+        """Do it in one go, by whoever owns the engine."""
         arguments = self.arguments(values)
-        if progress is not None:
-            arguments["progress"] = progress
         once, again = arguments.pop("once", None), arguments.pop("again", False)
         if once is not None:
-            with engine.requested(once, again):
-                return getattr(engine, self.method)(**arguments)
-        return getattr(engine, self.method)(**arguments)
+            with engine.sessions.requested(once, again):
+                return self._call(engine, arguments, progress)
+        done = self._call(engine, arguments, progress)
+        return run_to_end(done) if self.in_steps else done
 
-    def start(self, engine: Engine, values: Mapping[str, Any]) -> Steps:
+    def start(self, engine: Engine, values: Mapping[str, Any]) -> LongWork:
         """The steps of an operation that is not done in one go."""
-        assert self.begin is not None
-        steps: Steps = getattr(engine, self.begin)(**self.arguments(values))
+        steps: LongWork = self._call(engine, self.arguments(values), None)
         return steps
 
-
-_LIMITS: Final[dict[str, Check]] = {
-    "max_calls": is_count, "max_cost": is_number, "yes": is_flag,
-}  # fmt: skip
-
-_CONTENT: Final = {
-    "role": is_text, "text": is_text, "payload": is_object, "label": is_text,
-    "ttl": is_count, "priority": is_whole, "id": is_text, "message": is_text,
-    "metadata": is_object,
-}  # fmt: skip
+    def _call(self, engine: Engine, arguments: dict[str, Any], progress: Progress | None) -> Any:
+        if progress is not None:
+            arguments["progress"] = progress
+        return self.function(engine, **arguments)
 
 
-def _session(
-    method: str, required: Mapping[str, Check], optional: Mapping[str, Check], *, writes: bool
-) -> Operation:
-    named = {"name": is_text, **required}
-    return Operation(method, named, optional, writes=writes, disk=False, once=writes)
+@cache
+def _function(module: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(importlib.import_module(f"indexer.engine.{module}"), name)
+    return found
+
+
+@cache
+def _signature(function: Callable[..., Any]) -> Signature:
+    required: dict[str, Shape] = {}
+    optional: dict[str, Shape] = {}
+    found = inspect.signature(function)
+    for name, parameter in found.parameters.items():
+        if name not in _OF_THE_PROCESS:
+            shape = of_annotation(evaluated(function, parameter.annotation))
+            (required if parameter.default is parameter.empty else optional)[name] = shape
+    return Signature(required, optional, evaluated(function, found.return_annotation))
+
+
+def evaluated(function: Callable[..., Any], annotation: Any) -> Any:
+    """An annotation as the value it stands for in the function's own module."""
+    if not isinstance(annotation, str):
+        return annotation
+    # Not by `get_type_hints`, which would need the engine's own type at run time too.
+    return eval(annotation, vars(importlib.import_module(function.__module__)))
+
+
+def _session(module: str, name: str, *, writes: bool = False) -> Operation:
+    return Operation(f"sessions.{module}", name, writes=writes, disk=False, once=writes)
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    "put-frame": Operation(
-        "put_frame",
-        {"node": is_text, "content": is_text, "frame_type": is_text, "agent": is_text},
-        {"seen": is_text, "on": is_text, "meta": is_table, "allow_secrets": is_flag},
-        writes=True,
-    ),
-    "get-node": Operation(
-        "get_node",
-        {"node": is_text},
-        {
-            "view": is_text,
-            "max_frames": is_count,
-            "frame_type": is_text,
-            "agent": is_text,
-            "query": is_text,
-        },
-        writes=False,
-    ),
-    "compose": Operation(
-        "compose",
-        {},
-        {
-            "nodes": is_texts,
-            "query": is_text,
-            "budget": is_count,
-            "max_frames": is_count,
-            "sources": is_texts,
-            "order": is_text,
-            "require_fresh": is_flag,
-            "record": is_flag,
-            "types": is_texts,
-            "agents": is_texts,
-            "paths": is_texts,
-            "related": is_texts,
-            "since": is_text,
-            "until": is_text,
-        },
-        writes=False,
-        writes_with="record",
-    ),
-    "replay": Operation("replay", {"manifest": is_text}, {}, writes=False),
-    "compile": Operation(
-        "compile_events", {"events": is_list}, {"policy": is_object}, writes=False
-    ),
-    "list-frames": Operation(
-        "list_frames", {"node": is_text}, {"frame_type": is_text}, writes=False
-    ),
-    "get-head": Operation(
-        "get_head", {"node": is_text}, {"frame_type": is_text, "agent": is_text}, writes=False
-    ),
-    "explain": Operation("explain", {"node": is_text}, {"frame_type": is_text}, writes=False),
-    "regenerate": Operation(
-        "regenerate",
-        {"node": is_text},
-        {
-            "frame_type": is_text,
-            "recursive": is_flag,
-            "plan": is_flag,
-            "agent": is_text,
-            "models": is_flag,
-            **_LIMITS,
-        },
-        writes=True,
-        begin="begin_regenerate",
-    ),
-    "synthesize": Operation(
-        "synthesize",
-        {"node": is_text, "frame_type": is_text},
-        {"policy": is_text, "agent": is_text, **_LIMITS},
-        writes=True,
-        begin="begin_synthesize",
-    ),
-    "invalidate": Operation("invalidate", {"node": is_text}, {"frame_type": is_text}, writes=True),
-    "agent-add": Operation(
-        "add_agent", {"agent_id": is_text, "role": is_text}, {"can": is_texts}, writes=True
-    ),
-    "agent-require": Operation(
-        "require_agent", {"agent": is_text, "capability": is_text}, {}, writes=False
-    ),
-    "agents": Operation("list_agents", {}, {}, writes=False),
-    "export": Operation("export_pack", {"file": is_file}, {"nodes": is_texts}, writes=True),
-    "import": Operation("import_pack", {"file": is_file}, {}, writes=True),
-    "lock": Operation("lock", {}, {}, writes=True),
-    "prove": Operation("prove", {"node": is_text}, {}, writes=False),
-    "report": Operation("report", {}, {"base": is_text}, writes=False),
-    "compact": Operation(
-        "compact", {"keep_seconds": is_number}, {}, writes=True, begin="begin_compact"
-    ),
-    "shared-status": Operation("shared_status", {}, {}, writes=False),
-    "shared-push": Operation("shared_push", {}, {}, writes=True),
-    "shared-pull": Operation("shared_pull", {}, {}, writes=True),
-    "shared-gc": Operation(
-        "shared_gc", {"unused_seconds": is_number}, {"dry_run": is_flag}, writes=True
-    ),
-    "session-new": _session(
-        "session_new",
-        {},
-        {
-            "budget": is_count,
-            "on_budget": is_text,
-            "max_nodes": is_count,
-            "max_tokens": is_count,
-            "protect_turns": is_count,
-        },
-        writes=True,
-    ),
-    "session-append": _session(
-        "session_append",
-        {"type": is_text},
-        {
-            **_CONTENT,
-            "region": is_text,
-            "parent": is_text,
-            "offset": is_whole,
-            "node_type": is_text,
-            "kind": is_text,
-            "references": is_texts,
-            "attributes": is_object,
-        },
-        writes=True,
-    ),
-    "session-edit": _session(
-        "session_edit", {"target": is_text}, {**_CONTENT, "type": is_text}, writes=True
-    ),
-    "session-annotate": _session(
-        "session_annotate",
-        {"target": is_text, "priority": is_text},
-        {"reason": is_text},
-        writes=True,
-    ),
-    "session-commit": _session("session_commit", {}, {}, writes=True),
-    "session-move": _session(
-        "session_move", {"node": is_text, "parent": is_text}, {"offset": is_whole}, writes=True
-    ),
-    "session-remove": _session("session_remove", {"node": is_text}, {}, writes=True),
-    "session-group": _session(
-        "session_group",
-        {},
-        {
-            "parent": is_text,
-            "node_type": is_text,
-            "offset": is_whole,
-            "ttl": is_count,
-            "priority": is_whole,
-            "id": is_text,
-            "removable": is_flag,
-        },
-        writes=True,
-    ),
-    "session-attempt": _session(
-        "session_attempt",
-        {"attempt_id": is_text, "status": is_text, "provider": is_text, "model": is_text},
-        {"params": is_object, "token_in": is_count, "token_out": is_count, "error": is_text},
-        writes=True,
-    ),
-    "session-pull": Operation(
-        "session_pull",
-        {"name": is_text},
-        {
-            "nodes": is_texts,
-            "budget": is_count,
-            "ttl": is_count,
-            "offset": is_whole,
-            "query": is_text,
-            "max_frames": is_count,
-            "require_fresh": is_flag,
-        },
-        writes=True,
-        once=True,
-    ),
-    "session-import": _session(
-        "session_import", {}, {"file": is_text, "data": is_text, "form": is_text}, writes=True
-    ),
-    "session-select": _session(
-        "session_select",
-        {"selector": is_text},
-        {
-            "include_content": is_flag,
-            "content_mode": is_text,
-            "context_lines": is_count,
-            "max_snapshots": is_count,
-            "max_changes": is_count,
-            "materialize": is_texts,
-        },
-        writes=False,
-    ),
-    "session-diff": _session(
-        "session_diff", {"older": is_text, "newer": is_text}, {"selector": is_text}, writes=False
-    ),
-    "session-render": _session("session_render", {}, {"snapshot": is_text}, writes=False),
-    "session-compile": _session(
-        "session_compile",
-        {},
-        {
-            "as_of": is_text,
-            "up_to": is_text,
-            "show_edits": is_flag,
-            "stage": is_text,
-            "roles": is_table,
-            "policy": is_object,
-        },
-        writes=False,
-    ),
-    "session-export": _session(
-        "session_export", {}, {"snapshot": is_text, "form": is_text}, writes=False
-    ),
-    "session-list": Operation("session_list", {}, {}, writes=False, disk=False),
-    "session-show": _session(
-        "session_show", {}, {"snapshot": is_text, "tree": is_flag}, writes=False
-    ),
+    "status": Operation("tree.status", "status", get=True),
+    "scan": Operation("tree.scan", "scan", writes=True, creates=True),
+    "validate": Operation("durable.validate", "validate", writes=True),
+    "log": Operation("tree.history", "log", disk=False, get=True),
+    "diff": Operation("tree.history", "diff", disk=False, get=True),
+    "sql": Operation("search.sql", "sql", disk=False),
+    "resolve": Operation("tree.resolve", "resolve", get=True),
+    # Not that it wrote anything: the rules belong to the writing thread.
+    "why-ignored": Operation("tree.resolve", "why_ignored", writes=True, disk=False, get=True),
+    "put-frame": Operation("frames.notes", "put_frame", writes=True),
+    "get-node": Operation("frames.read", "get_node"),
+    "compose": Operation("search.compose", "compose", writes_with="record"),
+    "replay": Operation("search.compose", "replay"),
+    "compile": Operation("search.compose", "compile_events"),
+    "list-frames": Operation("frames.read", "list_frames"),
+    "get-head": Operation("frames.read", "get_head"),
+    "explain": Operation("frames.explain", "explain"),
+    "regenerate": Operation("make.commands", "regenerate", writes=True, in_steps=True),
+    "synthesize": Operation("make.commands", "synthesize", writes=True, in_steps=True),
+    "invalidate": Operation("make.commands", "invalidate", writes=True),
+    "agent-add": Operation("frames.agents", "add_agent", writes=True),
+    "agent-require": Operation("frames.agents", "require_agent"),
+    "agents": Operation("frames.agents", "list_agents"),
+    "export": Operation("durable.packs", "export_pack", writes=True),
+    "import": Operation("durable.packs", "import_pack", writes=True),
+    "lock": Operation("tree.lock", "lock", writes=True, creates=True),
+    "prove": Operation("tree.lock", "prove"),
+    "report": Operation("tree.report", "report"),
+    "compact": Operation("durable.compact", "compact", writes=True, in_steps=True),
+    "shared-status": Operation("team.commands", "shared_status"),
+    "shared-push": Operation("team.commands", "shared_push", writes=True),
+    "shared-pull": Operation("team.commands", "shared_pull", writes=True),
+    "shared-gc": Operation("team.commands", "shared_gc", writes=True),
+    "session-new": _session("write", "new", writes=True),
+    "session-append": _session("write", "append", writes=True),
+    "session-edit": _session("write", "edit", writes=True),
+    "session-annotate": _session("write", "annotate", writes=True),
+    "session-commit": _session("write", "commit", writes=True),
+    "session-move": _session("write", "move", writes=True),
+    "session-remove": _session("write", "remove", writes=True),
+    "session-group": _session("write", "group", writes=True),
+    "session-attempt": _session("write", "attempt", writes=True),
+    "session-pull": Operation("sessions.pull", "pull", writes=True, once=True),
+    "session-import": _session("imports", "import_session", writes=True),
+    "session-select": _session("read", "select"),
+    "session-diff": _session("read", "diff"),
+    "session-render": _session("read", "render"),
+    "session-compile": _session("read", "compile_session"),
+    "session-export": _session("read", "export"),
+    "session-list": _session("read", "list_sessions"),
+    "session-show": _session("read", "show"),
 }

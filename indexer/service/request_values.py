@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from indexer.core.arguments import COUNT, FLAG, Shape
 from indexer.errors import UsageError
-from indexer.service.arguments import Check, is_count, is_flag
 
 MAX_BODY: Final = 8 << 20
 """Bytes of a request's body; the longest sensible one is a frame with every byte escaped."""
@@ -27,15 +27,15 @@ class MediaTypeError(UsageError):
     code = "media_type"
 
 
-def from_query(query: Mapping[str, str], known: Mapping[str, Check]) -> dict[str, Any]:
+def from_query(query: Mapping[str, str], known: Mapping[str, Shape]) -> dict[str, Any]:
     """A query's texts as the values they spell, where they are no texts."""
     return {name: _spelled(text, known.get(name)) for name, text in query.items()}
 
 
-def _spelled(text: str, check: Check | None) -> Any:
-    if check is is_flag and text in ("true", "false"):
+def _spelled(text: str, shape: Shape | None) -> Any:
+    if shape is FLAG and text in ("true", "false"):
         return text == "true"
-    if check is is_count and text.isascii() and text.isdigit() and len(text) < 10:
+    if shape is COUNT and text.isascii() and text.isdigit() and len(text) < 10:
         return int(text)
     return text
 

@@ -73,7 +73,6 @@ def run_service(
     root: Path,
     *,
     idle_exit: float | None = None,
-    quiet: bool = False,
     on_status: StatusLine | None = None,
     timing: Timing | None = None,
     rescan_every: float = 900.0,
@@ -92,7 +91,6 @@ def run_service(
     gc.enable()
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait))
-        engine.serve()
         keeper = Keeper(engine, timing=timing, rescan_every=rescan_every)
         listening = stack.enter_context(contextlib.closing(_listen(root)))
         tell = on_status or (lambda text: None)

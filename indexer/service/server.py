@@ -18,10 +18,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from indexer import __version__
-from indexer.engine.tree.status import recorded_status
+from indexer.core.arguments import checked
+from indexer.engine.tree.status import recorded_status, status
 from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UsageError
-from indexer.service.arguments import checked
 from indexer.service.events import Broadcast
 from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper
@@ -81,54 +81,53 @@ class Api:
     def _fixed(self, route: FixedRoute) -> Route:
         answer = getattr(self, route.handler)
         if route.media == EVENT_STREAM:
-            return Route(route.path, answer, methods=[route.method])
-        known = {**route.required, **route.optional}
+            return Route(route.path, answer, methods=["GET"])
 
-        def run(values: Values) -> Any:
-            if route.method == "GET":
-                values = from_query(values, known)
-            return answer(checked(route.required, route.optional, values))
-
-        return self._route(route.method, route.path, run, inline=route.inline)
-
-    def _operation(self, name: str, operation: Operation) -> Route:
-        if operation.begin is None:
-            return self._route("POST", f"/v1/{name}", self._in_one_go(operation))
-        return self._route("POST", f"/v1/{name}", self._in_steps(operation), watched=True)
-
-    def _route(
-        self,
-        method: str,
-        path: str,
-        operation: Callable[..., Any],
-        *,
-        inline: bool = False,
-        watched: bool = False,
-    ) -> Route:
         async def endpoint(request: Request) -> Response:
+            """Answered at once, even while every worker thread waits."""
             with self.in_use():
                 try:
-                    get = method == "GET"
-                    values = dict(request.query_params) if get else await from_body(request)
-                    if inline:
-                        return _answer(200, operation(values))
-                    if watched:
-                        return _answer(200, await _unless_gone(request, operation, values))
-                    return _answer(200, await run_in_threadpool(operation, values))
+                    checked({}, {}, dict(request.query_params))
+                    return _answer(200, answer())
                 except MerkleError as error:
                     return _answer(status_of(error), error_document(error))
 
-        return Route(path, endpoint, methods=[method])
+        return Route(route.path, endpoint, methods=["GET"])
 
-    # -- operations, each on a worker thread
+    def _operation(self, name: str, operation: Operation) -> Route:
+        special: dict[str, Callable[[Values], Any]] = {
+            "status": self.status,
+            "scan": self.scan,
+            "validate": self.validate,
+            "sql": self.sql,
+        }
+        run = special.get(name) or self._in_one_go(operation)
 
-    def openapi(self, values: Values) -> dict[str, Any]:
+        async def endpoint(request: Request) -> Response:
+            with self.in_use():
+                try:
+                    if operation.get:
+                        values = from_query(dict(request.query_params), operation.known)
+                    else:
+                        values = await from_body(request)
+                    if operation.in_steps:
+                        work = self._in_steps(operation)
+                        return _answer(200, await _unless_gone(request, work, values))
+                    return _answer(200, await run_in_threadpool(run, values))
+                except MerkleError as error:
+                    return _answer(status_of(error), error_document(error))
+
+        return Route(f"/v1/{name}", endpoint, methods=["GET" if operation.get else "POST"])
+
+    # -- what only a service can tell, answered at once
+
+    def openapi(self) -> dict[str, Any]:
         """This description."""
         if self._description is None:
             self._description = openapi_document(type(self))
         return self._description
 
-    def health(self, values: Values) -> dict[str, Any]:
+    def health(self) -> dict[str, Any]:
         """Whether the service is well."""
         health = self.keeper.health()
         return {
@@ -142,9 +141,12 @@ class Api:
             "frames": health.frames,
         }
 
+    # -- operations that a service does in its own way, each on a worker thread
+
     def status(self, values: Values) -> dict[str, Any]:
-        """The index against the disk, proved by a cookie unless the client will not wait."""
-        if values.get("wait", True):
+        """The recorded state, where the index is known to have caught up with the disk."""
+        given = OPERATIONS["status"].arguments(values)
+        if given.get("wait", True):
             caught_up = self.keeper.catch_up()
             state = "current" if caught_up else "degraded"
         else:
@@ -156,7 +158,7 @@ class Api:
             state = "unavailable"
         elif state == "degraded" or health.state == "degraded":
             # Events cannot be relied on: compare with the disk itself.
-            document = self.keeper.call(self.engine.status)
+            document = self.keeper.call(lambda: status(self.engine))
             if document["state"] == "current":
                 document["state"] = "degraded"
             return self._with_service(dict(document))
@@ -174,40 +176,25 @@ class Api:
         return document
 
     def scan(self, values: Values) -> Any:
-        """A scan on request."""
-        force, accept = values.get("force", False), values.get("accept_empty", False)
-        return self.keeper.call(lambda: self.keeper.accept_scan(force=force, accept_empty=accept))
+        """A scan by the keeper, which watches what it walks."""
+        given = OPERATIONS["scan"].arguments(values)
+        return self.keeper.call(lambda: self.keeper.accept_scan(**given))
 
     def validate(self, values: Values) -> Any:
-        """Every invariant; the disk too when asked."""
-        if any(values.get(name) for name in ("content", "locked", "subset")):
+        """The index has to catch up only where the disk is compared with it."""
+        operation = OPERATIONS["validate"]
+        given = operation.arguments(values)
+        if any(given.get(name) for name in ("content", "locked", "subset")):
             self.keeper.catch_up()
-        part = values.pop("subset", None)
-        subset = None if part is None else (part[0], part[1])
-        return self.keeper.call(lambda: self.engine.validate(subset=subset, **values))
-
-    def log(self, values: Values) -> Any:
-        """Recorded roots."""
-        return self.engine.log(**values)
-
-    def diff(self, values: Values) -> Any:
-        """Two recorded roots compared."""
-        return self.engine.diff(**values)
+        return self.keeper.call(lambda: operation.run(self.engine, values))
 
     def sql(self, values: Values) -> Any:
-        """One SELECT."""
-        timeout = min(values.pop("timeout", 10.0), LONGEST_QUERY)
-        return self.engine.sql(**values, timeout=timeout)
-
-    def resolve(self, values: Values) -> Any:
-        """A node by path or id."""
-        self.keeper.catch_up()
-        # The tree in memory belongs to the keeper's thread.
-        return self.keeper.call(lambda: self.engine.resolve(**values))
-
-    def why_ignored(self, values: Values) -> Any:
-        """The rule that leaves a path out."""
-        return self.keeper.call(lambda: self.engine.why_ignored(**values))
+        """A query may take only so long, whatever the client would wait."""
+        operation = OPERATIONS["sql"]
+        given = operation.arguments(values)
+        if given.get("timeout", 0) > LONGEST_QUERY:
+            given["timeout"] = LONGEST_QUERY
+        return operation.run(self.engine, given)
 
     def _in_one_go(self, operation: Operation) -> Callable[[Values], Any]:
         """An operation: after everything written before it, reads beside the keeper."""
@@ -218,7 +205,7 @@ class Api:
             document = self.perform(
                 lambda engine: operation.run(engine, values), writes=writes, disk=operation.disk
             )
-            if writes and operation.method.startswith("session_"):
+            if writes and operation.module.startswith("sessions."):
                 self.broadcast.publish_session(str(values.get("name") or ""))
             return document
 
@@ -257,13 +244,10 @@ class Api:
         """Where events cannot be relied on, the engine looks at the disk itself."""
 
         def looking() -> T:
-            self.engine.served = proved
-            try:
+            with self.engine.looking_itself():
                 return work()
-            finally:
-                self.engine.served = True
 
-        return self.keeper.call(looking)
+        return self.keeper.call(work if proved else looking)
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
-from indexer.engine.documents import (
-    DiffDocument,
-    JsonObject,
-    LogDocument,
-    NodeDocument,
-    ScanDocument,
-    SqlDocument,
-    StatusDocument,
-    ValidateDocument,
-)
 from indexer.errors import LockedError, UsageError
-from indexer.service.audit_commands import AuditCommands
 from indexer.service.client import Client, ServiceError, connect
-from indexer.service.context_commands import ContextCommands
-from indexer.service.frame_commands import FrameCommands
+from indexer.service.methods import Methods
 from indexer.service.operations import OPERATIONS
-from indexer.service.session_commands import SessionCommands
-from indexer.service.shared_commands import SharedCommands
 from indexer.store.layout import FOLDER, initialise, is_initialised
+from indexer.store.lock import DEFAULT_WAIT
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -37,14 +25,25 @@ T = TypeVar("T")
 
 MARKERS: Final = (FOLDER, "merkle.toml", ".git")
 
-DEFAULT_WAIT: Final = 30.0
-"""Seconds a command waits for another one to let go of the index."""
-
 _SLICE: Final = 0.25
 """Seconds to wait for the lock before looking whether its holder has become a service."""
 
 _PAUSE: Final = 0.05
 """Seconds before asking again where a service has just stopped."""
+
+
+def _sendable(name: str, value: Any) -> Any:
+    """A value as JSON has it; a file by its absolute name, which both ends understand alike."""
+    if name == "file":
+        return os.path.abspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _spelled(value: Any) -> str:
+    """A value as a query has it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def find_workspace(start: Path | None = None) -> Path:
@@ -56,7 +55,7 @@ def find_workspace(start: Path | None = None) -> Path:
     return origin
 
 
-class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands, SharedCommands):
+class Workspace(Methods):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
@@ -64,7 +63,6 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands, 
         self._client = client
         self._wait = wait
         self._engine: Engine | None = None
-        self._closed: Engine | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> Self:
@@ -92,8 +90,7 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands, 
         """Let go of the index."""
         if self._engine is not None:
             self._engine.close()
-            # Kept as it is: a command that is about to leave should not take its tree apart.
-            self._closed, self._engine = self._engine, None
+            self._engine = None
 
     @property
     def is_remote(self) -> bool:
@@ -110,113 +107,28 @@ class Workspace(FrameCommands, ContextCommands, SessionCommands, AuditCommands, 
         made, new = initialise(self.root, hash_name)
         return {"workspace": str(self.root), "hash": made.hash_name, "created": new}
 
-    def scan(
-        self,
-        *,
-        force: bool = False,
-        accept_empty: bool = False,
-        progress: Callable[[int], None] | None = None,
-    ) -> ScanDocument:
-        """Bring the index up to date with the disk."""
-        self.init()
-        body = {"force": force, "accept_empty": accept_empty}
-        return self._run(
-            lambda engine: engine.scan(force=force, accept_empty=accept_empty, progress=progress),
-            lambda client: client.post("/v1/scan", body),
-        )
+    def _operate(self, name: str, values: dict[str, Any]) -> Any:
+        operation = OPERATIONS[name]
+        progress = values.pop("progress", None)
+        del values["self"]
+        given = {key: _sendable(key, value) for key, value in values.items() if value is not None}
+        if operation.creates:
+            self.init()
+        marks: dict[str, Any] = {}
 
-    def status(self, *, wait: bool = True) -> StatusDocument:
-        """Compare the disk with the index; with a service, first wait until it has seen all."""
-        query = {} if wait else {"wait": "false"}
-        return self._run(
-            lambda engine: engine.status(), lambda client: client.get("/v1/status", query)
-        )
+        def local(engine: Engine) -> Any:
+            return operation.run(engine, {**given, **marks}, progress)
 
-    def why_ignored(self, path: str) -> JsonObject:
-        """The rule that leaves a path out of the tree, or lets it in."""
-        return self._run(
-            lambda engine: engine.why_ignored(path),
-            lambda client: client.get("/v1/why-ignored", {"path": path}),
-        )
-
-    def validate(
-        self,
-        *,
-        content: bool = False,
-        subset: tuple[int, int] | None = None,
-        expect_root: str | None = None,
-        locked: bool = False,
-    ) -> ValidateDocument:
-        """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
-        body = {
-            "content": content, "subset": subset, "expect_root": expect_root, "locked": locked
-        }  # fmt: skip
-        return self._run(
-            lambda engine: engine.validate(
-                content=content, subset=subset, expect_root=expect_root, locked=locked
-            ),
-            lambda client: client.post("/v1/validate", body),
-        )
-
-    def log(self, limit: int = 20) -> LogDocument:
-        """Recorded roots, newest first."""
-        return self._run(
-            lambda engine: engine.log(limit),
-            lambda client: client.get("/v1/log", {"limit": str(limit)}),
-        )
-
-    def diff(self, old: str, new: str) -> DiffDocument:
-        """What differs between two recorded roots, or between two recorded manifests."""
-        return self._run(
-            lambda engine: engine.diff(old, new),
-            lambda client: client.get("/v1/diff", {"old": old, "new": new}),
-        )
-
-    def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
-        """One read-only SELECT."""
-        body = {"query": query, "limit": limit, "timeout": timeout}
-        return self._run(
-            lambda engine: engine.sql(query, limit=limit, timeout=timeout),
-            lambda client: client.post("/v1/sql", body),
-        )
-
-    def resolve(self, node: str) -> NodeDocument:
-        """The node that a path or an id prefix stands for."""
-        return self._run(
-            lambda engine: engine.resolve(node),
-            lambda client: client.get("/v1/resolve", {"node": node}),
-        )
-
-    def operate(
-        self, name: str, progress: Callable[[int], None] | None = None, **arguments: Any
-    ) -> JsonObject:
-        """Run an operation by its name."""
-        return self.operate_with(name, arguments, progress)
-
-    def operate_with(
-        self,
-        operation: str,
-        arguments: Mapping[str, Any],
-        progress: Callable[[int], None] | None = None,
-    ) -> JsonObject:
-        """The same with the arguments as a mapping, so that one of them may be called name."""
-        known = OPERATIONS[operation]
-        given = {key: value for key, value in arguments.items() if value is not None}
-        asked: dict[str, Any] = {}
-
-        def local(engine: Engine) -> JsonObject:
-            again = {**asked, "again": True} if asked else {}
-            return cast(JsonObject, known.run(engine, {**given, **again}, progress))
-
-        def remote(client: Client) -> JsonObject:
-            sent = {**given, **asked, "again": True} if asked else given
-            if known.once and not asked:
+        def remote(client: Client) -> Any:
+            sent = {**given, **marks}
+            if operation.once and not marks:
                 # A service may die after it has done this and before it can say so.
-                asked["once"] = os.urandom(12).hex()
-                sent = {**given, **asked}
-            if known.begin is not None:
-                return client.post(f"/v1/{operation}", sent, patient=True)
-            return client.post(f"/v1/{operation}", sent)
+                once = os.urandom(12).hex()
+                sent["once"] = once
+                marks.update(once=once, again=True)
+            if operation.get:
+                return client.get(f"/v1/{name}", {k: _spelled(v) for k, v in sent.items()})
+            return client.post(f"/v1/{name}", sent, patient=operation.in_steps)
 
         return self._run(local, remote)
 

@@ -112,11 +112,6 @@ class History:
                 return version
         return None
 
-    def versions(self) -> Iterator[Version]:
-        """Every version ever visible, in order of first appearance of the id."""
-        for versions in self._versions.values():
-            yield from versions
-
     def ids(self) -> Iterator[tuple[str, Sequence[Version]]]:
         """Every id ever used with its versions; an id that no snapshot will show has none."""
         yield from self._versions.items()

@@ -29,7 +29,7 @@ def thread_bytes(view: View) -> bytes:
 
 
 def thread_text(thread: Sequence[dict[str, Any]]) -> str:
-    """The same as text."""
+    """A thread as a compact JSON array; refuses text that UTF-8 cannot hold."""
     written = ",".join(map(_message, thread))
     try:
         written.encode()

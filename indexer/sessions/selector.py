@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 from indexer.errors import UsageError
 
 PSEUDOS: Final = frozenset(("pre", "core", "post", "depth", "first", "last", "nth"))
-OPERATORS: Final = ("<=", ">=", "!=", "=", "<", ">")
 DESCENDANT: Final = " "
 CHILD: Final = ">"
 
@@ -105,10 +104,13 @@ class Step:
     def names_core(self) -> bool:
         """Whether this step asks for a core by type, and so may mean an implicit one."""
         return self.type == "mc" or any(
-            c.key == "nodeType" and c.operator == "=" and c.value is not None
-            and c.value.text == "mc" and not c.value.null
+            c.key == "nodeType"
+            and c.operator == "="
+            and c.value is not None
+            and c.value.text == "mc"
+            and not c.value.null
             for c in self.conditions
-        )  # fmt: skip
+        )
 
 
 Chain: TypeAlias = tuple[Step, ...]

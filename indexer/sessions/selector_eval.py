@@ -140,9 +140,16 @@ def _seen_as(match: Match) -> Node:
         return match.node
     turn = match.node
     return replace(
-        turn, id="", node_type=CORE, offset=0, ttl=None, priority=0, role=None, kind=None,
+        turn,
+        id="",
+        node_type=CORE,
+        offset=0,
+        ttl=None,
+        priority=0,
+        role=None,
+        kind=None,
         attributes={},
-    )  # fmt: skip
+    )
 
 
 def _meets(node: Node, step: Step) -> bool:
@@ -171,9 +178,10 @@ def _deep(matches: list[Match], depth: Pseudo, view: View) -> list[Match]:
     turns = {turn.id for turn in _at_depth(view, depth)}
     seq = view.region_id(SEQ)
     return [
-        m for m in matches
+        m
+        for m in matches
         if not m.implicit and m.node.id in turns and view.parent(m.node.id) == seq
-    ]  # fmt: skip
+    ]
 
 
 def _positioned(matches: list[Match], pseudo: Pseudo, view: View) -> list[Match]:

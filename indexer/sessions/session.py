@@ -289,7 +289,7 @@ class Session:
     def reading(
         self, *, as_of: Moment | None = None, up_to: str | None = None
     ) -> Callable[[], list[Effective]]:
-        """The same in two parts: the slow one, called later, does not mind what is added since."""
+        """Like `effective`, in two steps: the returned one is slow and sees nothing added since."""
         state, length = self.state, prefix_length(self.state, as_of, up_to)
         if length == len(state.records):
             present = list(effective_blocks(state, state.work(), state))

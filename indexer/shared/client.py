@@ -101,7 +101,7 @@ class Client:
         return {MemoKey(key): generation for key, generation in found.items()}
 
     def lacking(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Those that the team does not have in this generation, or has in no usable form."""
+        """The entries that the team does not have in this generation, or has in no usable form."""
         held = self.has([entry.key for entry in entries]) if entries else {}
         return [
             entry
@@ -152,7 +152,7 @@ class Client:
         return count
 
     def lease(self, keys: Sequence[MemoKey]) -> set[MemoKey]:
-        """Those of the keys that are for this member to compute."""
+        """Lease keys that nobody else computes, and return those that this member now has to."""
         seconds = self.member.lease_seconds
         granted = self._write(lambda store: store.lease(keys, self.holder, seconds))
         return {MemoKey(key) for key in granted}
@@ -166,7 +166,7 @@ class Client:
                 self.problem = error
 
     def renew(self, holder: str) -> int:
-        """Hold on to somebody's leases."""
+        """Renew a holder's leases, so that they do not end while results are computed."""
         return self._write(lambda store: store.renew(holder, self.member.lease_seconds))
 
     def wait(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ import duckdb
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
-from indexer.store.plain_place import PlainPlace
+from indexer.store.utf8_folder import Utf8Folder
 
 Row = tuple[Any, ...]
 
@@ -20,9 +20,15 @@ _PIECE: Final = 20_000
 
 # What DuckDB says of a file that is broken, cut off, or another kind of database.
 _DAMAGE: Final = (
-    "corrupt", "checksum", "not a valid duckdb", "invalidated", "could not read enough bytes",
-    "loading external extensions is disabled", "failure while replaying wal", "internal error",
-)  # fmt: skip
+    "corrupt",
+    "checksum",
+    "not a valid duckdb",
+    "invalidated",
+    "could not read enough bytes",
+    "loading external extensions is disabled",
+    "failure while replaying wal",
+    "internal error",
+)
 
 
 class DatabaseError(UncheckedError):
@@ -66,7 +72,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._damaged = False
-        self._place = PlainPlace(path.parent)
+        self._place = Utf8Folder(path.parent)
         try:
             self._connection = _connect(self._place, path.name)
         except BaseException:
@@ -96,7 +102,7 @@ class Database:
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """The same, remembering that the file is damaged."""
+        """Turn DuckDB errors into ours, and remember when one says that the file is damaged."""
         try:
             with translated(doing):
                 yield
@@ -196,7 +202,7 @@ def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> Non
     connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
-def _connect(place: PlainPlace, name: str) -> duckdb.DuckDBPyConnection:
+def _connect(place: Utf8Folder, name: str) -> duckdb.DuckDBPyConnection:
     # Beside the file by itself, which DuckDB names in its own way where that is not UTF-8.
     spill = {"temp_directory": str(place.path / f"{name}.tmp")} if place.is_renamed else {}
     with translated("cannot open the index"):

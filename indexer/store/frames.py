@@ -23,6 +23,9 @@ from indexer.store.database import Database, Row, append_rows, put_meta
 from indexer.store.postings import TO_BE_FOLDED, Indexed
 from indexer.store.sessions import SessionRows
 
+Made = dict[tuple[str, str], FrameId]
+"""Frames by type and agent."""
+
 
 class Agent(NamedTuple):
     """Who may do what."""
@@ -331,6 +334,21 @@ class FrameStore:
         )
         return self.frame(FrameId(rows[0][0])) if rows else None
 
+    def made_for(self, nodes: Sequence[NodeId], agent_prefix: str) -> dict[NodeId, Made]:
+        """The frames of each node's content that were heads last, by agents of a prefix."""
+        found: dict[NodeId, Made] = {}
+        if not nodes:
+            return found
+        for node_id, kind, agent, frame_id in self._database.rows(
+            "SELECT f.node_id, h.type, h.agent, arg_max(h.frame_id, h.seq)"
+            " FROM frame_log f JOIN head_log h ON h.frame_id = f.frame_id"
+            " WHERE f.node_id IN (SELECT unnest(?::BLOB[])) AND starts_with(f.agent, ?)"
+            " GROUP BY ALL",
+            [list(nodes), agent_prefix],
+        ):
+            found.setdefault(NodeId(node_id), {})[kind, agent] = FrameId(frame_id)
+        return found
+
     def inputs(self, wanted: bytes) -> Any:
         """A stored list of inputs, put together from its base where it has one."""
         differences = []
@@ -373,13 +391,6 @@ class FrameStore:
         """The number of the last journal record applied."""
         rows = self._database.rows("SELECT value FROM meta WHERE key = 'journal'")
         return int(rows[0][0]) if rows else 0
-
-    def counts(self) -> tuple[int, int]:
-        """Number of frames and of bodies."""
-        rows = self._database.rows(
-            "SELECT (SELECT count(*) FROM frame_log), (SELECT count(*) FROM bodies)"
-        )
-        return rows[0][0], rows[0][1]
 
     # -- writing
 
@@ -444,6 +455,20 @@ class FrameStore:
             )
             put_meta(connection, TO_BE_FOLDED, "yes")
         return len(unwanted)
+
+    def drop_repeated_heads(self, part: int = 0, parts: int = 1) -> int:
+        """Drop rows of heads that a later row for the same frame repeats, in a part of the paths.
+
+        What is read of a head comes from the newest row of each frame at its place, which stays.
+        """
+        with self._database.transaction() as connection:
+            dropped = connection.execute(
+                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log"
+                " WHERE hash(path) % $1 = $2 QUALIFY row_number() OVER"
+                " (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC) > 1)",
+                [parts, part],
+            ).fetchone()
+        return int(dropped[0]) if dropped else 0
 
 
 def _stored(row: Row) -> StoredFrame:

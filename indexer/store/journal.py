@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from indexer.errors import CorruptError, UncheckedError
+from indexer.store.atomic import sync_folder, write_atomically
 from indexer.store.pack import (
     MAX_LINE_BYTES,
     SEGMENT_HEADER,
@@ -24,7 +25,6 @@ from indexer.store.pack import (
     line_after,
     parse_line,
     payload_of,
-    sync_folder,
     value_of,
     walk_segment,
 )
@@ -181,7 +181,6 @@ class Journal:
             descriptor = _open_segment(path)
         except OSError as error:
             try:
-                path.with_suffix(".new").unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
                 sync_folder(self._folder)
             except OSError:
@@ -192,11 +191,6 @@ class Journal:
             ) from error
         os.close(self._descriptor)
         self._descriptor, self._tail = descriptor, _Tail(index, end, place)
-
-
-def read_records(folder: Path, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `Journal.records`, for who is not the owner: changes nothing, stops at a torn tail."""
-    return _records(folder, after, None)
 
 
 def check(folder: Path, tail: _Tail | None = None) -> list[Problem]:
@@ -301,16 +295,7 @@ def _indices(folder: Path) -> list[int]:
 def _create_segment(folder: Path, index: int, place: Place) -> int:
     """Begin a segment, named only once its header is durable; its size."""
     header = b"merkle journal 1 %d %b\n" % (place.number + 1, place.chain)
-    path = _segment(folder, index)
-    temporary = path.with_suffix(".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
-    try:
-        _write_all(descriptor, header, 0)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.rename(temporary, path)
-    sync_folder(folder)
+    write_atomically(_segment(folder, index), header)
     return len(header)
 
 
@@ -393,19 +378,16 @@ def _missing(folder: Path, index: int) -> Problem:
     return Problem(_segment(folder, index), 0, 0, "the segment is missing")
 
 
-def _records(folder: Path, after: int, tail: _Tail | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def _records(folder: Path, after: int, tail: _Tail) -> Iterator[tuple[int, dict[str, Any]]]:
     with _translated(f"cannot read {folder}"):
-        last = tail.segment if tail else max(_indices(folder), default=0)
+        last = tail.segment
         first = next((i for i in range(last, 1, -1) if _begins(folder, i) <= after + 1), 1)
         items = _walk(folder, first, last, START if first == 1 else None, tail)
         for item in _decoded(folder, items):
-            if not isinstance(item, Problem):
-                if item[0] > after:
-                    yield item
-            elif tail is None and item.torn:
-                return
-            else:
+            if isinstance(item, Problem):
                 raise DamagedJournalError(item)
+            if item[0] > after:
+                yield item
 
 
 def _begins(folder: Path, index: int) -> float:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
-from indexer.store.plain_place import PlainPlace
+from indexer.store.atomic import write_atomically
+from indexer.store.utf8_folder import Utf8Folder
 
 FORMAT: Final = 1
 FOLDER: Final = ".merkle"
@@ -108,16 +108,14 @@ def initialise(root: Path, hash_name: str | None = None) -> tuple[Format, bool]:
         return existing, False
     chosen = Format(workspace_hash(hash_name or DEFAULT_HASH).name)
     # Where the database could never be opened, nothing is begun.
-    PlainPlace(root).close()
+    Utf8Folder(root).close()
     try:
         layout.folder.mkdir(exist_ok=True)
         layout.cookies.mkdir(exist_ok=True)
         # The folder ignores itself, so no repository has to mention it.
         (layout.folder / ".gitignore").write_text("*\n", encoding="utf-8")
-        _write_durably(
-            layout.format_file,
-            json.dumps({"format": chosen.version, "hash": chosen.hash_name}) + "\n",
-        )
+        recorded = {"format": chosen.version, "hash": chosen.hash_name}
+        write_atomically(layout.format_file, json.dumps(recorded).encode() + b"\n")
     except OSError as error:
         raise UncheckedError(
             f"cannot create {FOLDER} in {root}: {error.strerror or error}",
@@ -156,20 +154,3 @@ def refuse_newer(version: int) -> None:
             f"the index has format {version}; this release reads up to {FORMAT}",
             hint="upgrade merkle; the index was left untouched",
         )
-
-
-def _write_durably(path: Path, text: str) -> None:
-    """Write a small file so that a crash leaves the old one or the new one, never half."""
-    temporary = path.with_name(path.name + ".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(descriptor, text.encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -14,6 +14,9 @@ from typing import Final
 
 from indexer.errors import LockedError, UncheckedError
 
+DEFAULT_WAIT: Final = 30.0
+"""Seconds a command waits for another one to let go of the index."""
+
 
 class OwnerLock:
     """An flock on `.merkle/lock`, taken before the database is opened."""

@@ -7,7 +7,6 @@ removed, swapped or replaced one is noticed.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import json
@@ -21,6 +20,7 @@ from typing import IO, Any, Final, NamedTuple, cast
 
 from indexer.core.canonical import canonical_json
 from indexer.errors import UncheckedError, UsageError
+from indexer.store.atomic import replacing
 
 MAX_RECORD_BYTES: Final = 64 << 20
 MAX_LINE_BYTES: Final = MAX_RECORD_BYTES + 80
@@ -230,28 +230,15 @@ def write_pack(path: Path, records: Iterable[Mapping[str, Any]]) -> int:
     """Write a pack, whole or not at all, the same bytes for the same records; how many they are."""
     if path.exists() and not path.is_file():
         raise PackError(f"{path} is not a regular file", hint="give the name of a file to write")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with open(os.open(temporary, flags, 0o666), "wb") as file:
-            try:
-                if path.name.endswith(".gz"):
-                    # No name and no time inside: equal records give equal bytes.
-                    with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-                        count = _write_records(cast(IO[bytes], packed), records)
-                else:
-                    count = _write_records(file, records)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(temporary, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-                raise
-        sync_folder(path.parent)
+        with replacing(path) as file:
+            if not path.name.endswith(".gz"):
+                return _write_records(file, records)
+            # No name and no time inside: equal records give equal bytes.
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                return _write_records(cast(IO[bytes], packed), records)
     except OSError as error:
         raise PackFileError(f"cannot write {path}: {error.strerror or error}") from error
-    return count
 
 
 def read_pack(path: Path) -> Iterator[dict[str, Any]]:
@@ -260,15 +247,6 @@ def read_pack(path: Path) -> Iterator[dict[str, Any]]:
     for record in _pack_records(path):
         verified = Place(record.number, record.chain)
     return _read_again(path, verified)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write_records(file: IO[bytes], records: Iterable[Mapping[str, Any]]) -> int:

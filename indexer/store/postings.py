@@ -173,7 +173,7 @@ class PostingStore:
         return bool(self._database.rows("SELECT 1 FROM meta WHERE key = ? LIMIT 1", [TO_BE_FOLDED]))
 
     def note_folded(self) -> None:
-        """Every part is."""
+        """Record that every part has been folded."""
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM meta WHERE key = ?", [TO_BE_FOLDED])
 

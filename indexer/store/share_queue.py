@@ -1,4 +1,4 @@
-"""What was computed here for the team and has not reached it yet."""
+"""The queue of results that were computed here and that the team's store has not been given yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from indexer.store.database import Database, put_meta
 
 
 class ShareQueue:
-    """The queue in the database: added to with the results themselves, in their transaction."""
+    """The queue in the database. `FrameStore.record` adds to it, with the results themselves."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -26,7 +26,7 @@ class ShareQueue:
         return int(self._database.rows("SELECT count(DISTINCT key) FROM share_due")[0][0])
 
     def forget(self, given: Iterable[MemoKey]) -> None:
-        """These have been handed over."""
+        """Take keys that have been handed over out of the queue."""
         keys = list(given)
         if keys:
             with self._database.transaction() as connection:
@@ -40,7 +40,7 @@ class ShareQueue:
         return int(rows[0][0]) if rows else 0
 
     def add_refused(self, count: int) -> None:
-        """So many more were."""
+        """Add to the number of refused rows."""
         total = self.refused() + count
         with self._database.transaction() as connection:
             put_meta(connection, "shared_refused", str(total))

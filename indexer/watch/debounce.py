@@ -34,13 +34,12 @@ class Pending:
 
 @dataclass(slots=True)
 class Debounce:
-    """Collects dirty paths until they are quiet, settled, flushed or overdue."""
+    """Collects dirty paths until they are quiet, settled or overdue."""
 
     timing: Timing = field(default_factory=Timing)
     max_pending: int = MAX_PENDING
     _paths: dict[str, bool] = field(default_factory=dict)
     _everything: bool = False
-    _flush: bool = False
     _first: float = 0.0
     _last: float = 0.0
 
@@ -62,16 +61,10 @@ class Debounce:
         self._everything = True
         self._paths.clear()
 
-    def flush(self) -> None:
-        """Somebody waits: what is pending is due at once."""
-        self._flush = bool(self)
-
     def deadline(self) -> float | None:
         """When the pending paths are due; None when nothing is pending."""
         if not self:
             return None
-        if self._flush:
-            return self._first
         bulk = self._everything or len(self._paths) >= BULK
         quiet = self.timing.settle if bulk else self.timing.quiet
         longest = self.timing.longest_settle if bulk else self.timing.longest
@@ -85,7 +78,7 @@ class Debounce:
     def take(self) -> Pending:
         """Hand over what is pending and start anew."""
         taken = Pending(self._paths, self._everything)
-        self._paths, self._everything, self._flush = {}, False, False
+        self._paths, self._everything = {}, False
         return taken
 
     def _touch(self, now: float) -> None:

@@ -30,7 +30,7 @@ from watchdog.observers.inotify_c import (
 )
 
 from indexer.core import paths
-from indexer.watch.sink import Sink
+from indexer.watch.watcher import Sink
 
 # The library logs what we handle; a workspace with a full queue is told by its status.
 logging.getLogger("watchdog.observers.inotify_c").setLevel(logging.ERROR)
@@ -53,6 +53,17 @@ _SELF: Final = InotifyConstants.IN_DELETE_SELF | InotifyConstants.IN_MOVE_SELF
 _ARRIVED: Final = InotifyConstants.IN_CREATE | InotifyConstants.IN_MOVED_TO
 _LEFT: Final = InotifyConstants.IN_MOVED_FROM | InotifyConstants.IN_DELETE
 _ID: Final = CallbackId(1)
+
+PRIVATE_NAMES: Final = {
+    "_add_callback": "overridden: it is where the library refuses to watch a folder twice",
+    "_inotify_fd": "read: the kernel's descriptor, to add a watch to",
+    "_is_reading": "written: no reader was started, so closing need not wait for one",
+    "_watch_for_wd": "read and filled: the library's own list of watches and their callbacks",
+}
+"""What `_Descriptor` takes from inside `InotifyFD`, and may change with any release of watchdog.
+
+The version is therefore bound to the minor release that was tested, in pyproject.toml.
+"""
 
 # What the parent's events tell: the folder has gone again, or its permissions keep us out.
 _TOLD_BY_PARENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)

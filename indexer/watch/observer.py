@@ -23,13 +23,20 @@ from watchdog.events import (
 from watchdog.observers import Observer
 
 from indexer.core import paths
-from indexer.watch.sink import Sink
+from indexer.watch.watcher import Sink
 
 # Without opened and closed-no-write: our own reading would keep the observer busy for ever.
 _EVENTS: Final[list[type[FileSystemEvent]]] = [
-    DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, DirMovedEvent, FileClosedEvent,
-    FileCreatedEvent, FileDeletedEvent, FileModifiedEvent, FileMovedEvent,
-]  # fmt: skip
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirModifiedEvent,
+    DirMovedEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+]
 
 
 class ObserverWatcher(FileSystemEventHandler):

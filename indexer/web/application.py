@@ -127,8 +127,15 @@ def _templates(root: Path) -> Environment:
     made.globals["workspace"] = text.visible(root.name or str(root))
     made.globals["workspace_path"] = text.visible(str(root))
     for function in (
-        text.visible, text.commands, text.path_text, text.block, text.markdown, text.query,
-        text.number, text.size, text.plural,
-    ):  # fmt: skip
+        text.visible,
+        text.commands,
+        text.path_text,
+        text.block,
+        text.markdown,
+        text.query,
+        text.number,
+        text.size,
+        text.plural,
+    ):
         made.filters[function.__name__] = function
     return made

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from indexer.core.paths import on_screen
-from indexer.engine.frames.coverage import CHARACTERS_PER_TOKEN, Chart, Known
+from indexer.engine.frames.coverage import CHARACTERS_PER_TOKEN, Coverage, Known
 from indexer.web.text import number, plural, query
 from indexer.web.treemap import Tile, draw
 
@@ -28,11 +28,11 @@ _CHARACTER: Final = 6.7
 _NAME_WIDTH, _NAME_HEIGHT, _DETAIL_HEIGHT = 26.0, 17.0, 36.0
 
 
-def maps(chart: Chart, here: Known, *, by_files: bool) -> list[dict[str, Any]]:
+def maps(coverage: Coverage, here: Known, *, by_files: bool) -> list[dict[str, Any]]:
     """The same map twice: for a wide window and for a narrow one."""
 
     def children(path: str, count: int) -> Sequence[Known]:
-        return chart.heaviest(path, count, by_files=by_files)
+        return coverage.heaviest(path, count, by_files=by_files)
 
     def weight(node: Known) -> float:
         return float(_tokens(node, by_files))

@@ -19,10 +19,16 @@ HOST: Final = "127.0.0.1"
 
 CONTENT_POLICY: Final = "; ".join(
     (
-        "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
-        "img-src 'self' data:", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'",
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
     )
-)  # fmt: skip
+)
 HEADERS: Final = {
     "content-security-policy": CONTENT_POLICY,
     "x-content-type-options": "nosniff",

@@ -13,9 +13,14 @@ from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.coverage import Chart
+from indexer.engine.frames.coverage import Coverage
+from indexer.engine.frames.explain import explain
 from indexer.engine.frames.freshness import judge
+from indexer.engine.frames.read import get_node, list_frames
+from indexer.engine.search.compose import compose
+from indexer.engine.tree.history import diff, log
 from indexer.engine.tree.resolve import UnknownNodeError
+from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.engine.workspace import Engine
 from indexer.errors import UsageError
 from indexer.service.server import Api
@@ -62,7 +67,7 @@ class Pages:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._chart = Chart(api.engine)
+        self._coverage = Coverage(lambda: api.engine.frames)
         self._between: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     # -- pages
@@ -74,16 +79,16 @@ class Pages:
         page = query.page()
 
         def read(engine: Engine) -> dict[str, Any]:
-            tree = engine.tree_as_on_disk(paths.ROOT)
-            with self._chart as chart:
-                chart.bring_up_to(tree)
-                here = chart.known(at)
+            tree = tree_as_on_disk(engine, paths.ROOT)
+            with self._coverage as coverage:
+                coverage.bring_up_to(tree)
+                here = coverage.known(at)
                 if here is None or here.kind != "directory":
                     hint = "it may have been renamed or removed: begin at the top"
                     raise UsageError(f"{paths.on_screen(at)} is no folder of this tree", hint=hint)
-                rows = chart.heaviest(at, (page + 1) * LISTED, by_files=by_files)
-                drawn = maps(chart, here, by_files=by_files)
-                stale = chart.in_state("stale", NOT_FRESH, below=at)
+                rows = coverage.heaviest(at, (page + 1) * LISTED, by_files=by_files)
+                drawn = maps(coverage, here, by_files=by_files)
+                stale = coverage.in_state("stale", NOT_FRESH, below=at)
             totals = tree.root.totals
             return {
                 "at": at,
@@ -112,12 +117,12 @@ class Pages:
         def read(engine: Engine) -> dict[str, Any]:
             found = _node_or_gone(engine, given)
             path = found["path"]
-            history = engine.list_frames(f"path:{path}", limit=HISTORY + 1)["frames"]
-            types = sorted({slot[0] for slot in engine.shelf.heads_at(path)})
+            history = list_frames(engine, f"path:{path}", limit=HISTORY + 1)["frames"]
+            types = sorted({slot[0] for slot in engine.frames.heads.heads_at(path)})
             chain = None
             if types:
                 chosen = shown if shown in types else None
-                chain = engine.explain(f"path:{path}", frame_type=chosen)
+                chain = explain(engine, f"path:{path}", frame_type=chosen)
             return {
                 "node": found,
                 "crumbs": crumbs(path),
@@ -140,7 +145,7 @@ class Pages:
         def read(engine: Engine) -> dict[str, Any]:
             hits: list[tuple[Any, ...]] = []
             if words:
-                for path, entry in engine.tree_as_on_disk(paths.ROOT).walk():
+                for path, entry in tree_as_on_disk(engine, paths.ROOT).walk():
                     folded = path.casefold()
                     if path and all(word in folded for word in words):
                         name = folded.rpartition("/")[2]
@@ -156,7 +161,7 @@ class Pages:
     def roots(self, query: Query) -> dict[str, Any]:
         """Recorded roots, newest first."""
         page = query.page()
-        listed = self._api.engine.log((page + 1) * LISTED + 1)["roots"]
+        listed = log(self._api.engine, (page + 1) * LISTED + 1)["roots"]
         part = listed[page * LISTED :]
         rows = [
             {**root, "before": part[number + 1]["root"] if number + 1 < len(part) else None}
@@ -168,7 +173,7 @@ class Pages:
     def diff(self, query: Query) -> dict[str, Any]:
         """What differs between two recorded roots."""
         old, new = query.text("old", "@-1").strip(), query.text("new", "@-0").strip()
-        found: JsonObject = dict(self._api.perform(lambda engine: engine.diff(old, new)))
+        found: JsonObject = dict(self._api.perform(lambda engine: diff(engine, old, new)))
         moved = {rename["old"] for rename in found["renamed"]}
         came = {rename["new"] for rename in found["renamed"]}
         groups = [
@@ -189,7 +194,7 @@ class Pages:
 
     def _recent(self, engine: Engine) -> list[JsonObject]:
         """The newest roots, each with the one before it and the first paths that changed."""
-        roots = engine.log(RECENT + 1)["roots"]
+        roots = log(engine, RECENT + 1)["roots"]
         rows: list[JsonObject] = []
         for root, before in zip_longest(roots[:RECENT], roots[1:]):
             named: list[tuple[str, str]] = []
@@ -210,7 +215,7 @@ class Pages:
         """What lies between two roots; recorded roots never change, so neither does this."""
         known = self._between.get((old, new))
         if known is None:
-            found = engine.diff(old, new)
+            found = diff(engine, old, new)
             listed = (
                 ("modified", found["modified"]),
                 ("added", found["added"]),
@@ -265,19 +270,26 @@ def memory() -> int:
 
 def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
     """The frames that composition ranks first for a query."""
-    return list(engine.compose(query=asked, max_frames=FRAMES)["items"])
+    return list(compose(engine, query=asked, max_frames=FRAMES)["items"])
 
 
 def _node_or_gone(engine: Engine, given: str) -> JsonObject:
     """A node with its frames; of a path that is gone, what is left to tell."""
     try:
-        return engine.get_node(given)
+        return get_node(engine, given)
     except UnknownNodeError:
-        path = engine.list_frames(given, limit=1)["path"]
+        path = list_frames(engine, given, limit=1)["path"]
         return {
-            "path": path, "kind": "gone", "node_id": "", "content_id": "", "size": 0,
-            "superseded": False, "children": [], "frames": [], "frame_count": 0,
-        }  # fmt: skip
+            "path": path,
+            "kind": "gone",
+            "node_id": "",
+            "content_id": "",
+            "size": 0,
+            "superseded": False,
+            "children": [],
+            "frames": [],
+            "frame_count": 0,
+        }
 
 
 def _with_look(frame: JsonObject) -> JsonObject:
@@ -288,8 +300,8 @@ def _with_look(frame: JsonObject) -> JsonObject:
 def _not_fresh(engine: Engine, tree: Tree, stale: list[str]) -> list[JsonObject]:
     rows = []
     for path in stale:
-        for (frame_type, agent), head in engine.shelf.heads_at(path).items():
-            judged = judge(engine, tree, path, frame_type, agent, head)
+        for (frame_type, agent), head in engine.frames.heads.heads_at(path).items():
+            judged = judge(engine.frames, tree, path, frame_type, agent, head)
             if judged.freshness.value == "stale":
                 rows.append(
                     {"path": path, "type": frame_type, "agent": agent, "because": judged.because}

@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from indexer.engine.documents import JsonObject
+from indexer.engine.sessions.read import list_sessions, select, show
 from indexer.engine.workspace import Engine
 from indexer.errors import UsageError
 from indexer.service.server import Api
@@ -28,7 +29,7 @@ class SessionPages:
     def sessions(self, query: Query) -> dict[str, Any]:
         """Every session, the newest first."""
         page = query.page()
-        found = self._api.perform(lambda engine: engine.session_list(), disk=False)["sessions"]
+        found = self._api.perform(list_sessions, disk=False)["sessions"]
         found.sort(key=lambda one: (one["updated_at"], one["name"]), reverse=True)
         rows = found[page * LISTED : (page + 1) * LISTED]
         return {"rows": rows, "pages": pager(page, len(found))}
@@ -40,7 +41,7 @@ class SessionPages:
         selector = query.text("select").strip()[:500]
 
         def read(engine: Engine) -> dict[str, Any]:
-            shown = engine.session_show(name, snapshot=at)
+            shown = show(engine, name, snapshot=at)
             found, problem = _select(engine, name, at, selector)
             ids = set(found["ids"]) if found and "ids" in found else None
             rows = tree_rows(shown["tree"]["root"])
@@ -72,7 +73,7 @@ def _select(
         return None, None
     asked = selector if selector.startswith("@") else f"{at} {selector}"
     try:
-        return engine.session_select(name, asked), None
+        return select(engine, name, asked), None
     except UsageError as problem:
         return None, problem
 

@@ -1,11 +1,12 @@
-"""A treemap: nested rectangles in proportion to their weights, as many as can be seen."""
+"""What the page's treemap shows: folders open or closed, and as many nodes as can be seen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from indexer.core.rectangles import Box, squarify
 from indexer.engine.frames.coverage import Known
 
 HEADING: Final = 22.0
@@ -18,15 +19,6 @@ MOST_CHILDREN: Final = 64
 DEEPEST: Final = 5
 _OPEN_WIDTH, _OPEN_HEIGHT = 84.0, 64.0
 """A folder smaller than this is drawn closed."""
-
-
-class Box(NamedTuple):
-    """A rectangle."""
-
-    x: float
-    y: float
-    width: float
-    height: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,53 +102,3 @@ def _rest(weights: Sequence[float], shown: int, unlisted: float) -> float:
 def _area_of_last(weights: Sequence[float], shown: int, unlisted: float, box: Box) -> float:
     drawn = sum(weights[:shown]) + _rest(weights, shown, unlisted)
     return weights[shown - 1] * box.width * box.height / drawn
-
-
-def squarify(weights: Sequence[float], box: Box) -> list[Box]:
-    """Rectangles in the order of the weights that fill the box, each as square as can be."""
-    total = sum(weights)
-    if not weights or total <= 0 or box.width <= 0 or box.height <= 0:
-        return [Box(box.x, box.y, 0, 0) for _ in weights]
-    scale = box.width * box.height / total
-    areas = [weight * scale for weight in weights]
-    placed: list[Box] = []
-    start = 0
-    while start < len(areas):
-        side = max(min(box.width, box.height), 1e-9)
-        end = start + 1
-        while end < len(areas) and _worst(areas[start : end + 1], side) <= _worst(
-            areas[start:end], side
-        ):
-            end += 1
-        row, box = _row(areas[start:end], box)
-        placed += row
-        start = end
-    return placed
-
-
-def _worst(areas: Sequence[float], side: float) -> float:
-    """The worst ratio of sides in a row along a side."""
-    total = sum(areas)
-    return max(
-        side * side * max(areas) / (total * total),
-        total * total / (side * side * max(min(areas), 1e-9)),
-    )
-
-
-def _row(areas: Sequence[float], box: Box) -> tuple[list[Box], Box]:
-    """One row along the shorter side, and what is left of the box."""
-    total = sum(areas)
-    row = []
-    if box.width >= box.height:
-        thick = total / box.height
-        y = box.y
-        for area in areas:
-            row.append(Box(box.x, y, thick, area / thick))
-            y += area / thick
-        return row, Box(box.x + thick, box.y, max(box.width - thick, 0.0), box.height)
-    thick = total / box.width
-    x = box.x
-    for area in areas:
-        row.append(Box(x, box.y, area / thick, thick))
-        x += area / thick
-    return row, Box(box.x, box.y + thick, box.width, max(box.height - thick, 0.0))

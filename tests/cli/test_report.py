@@ -18,7 +18,9 @@ from markdown_it import MarkdownIt
 
 from indexer.cli.markdown import cell, code, table
 from indexer.cli.report import write_whole
-from indexer.cli.treemap import Box, boxes, weight
+from indexer.cli.report_html import Tile, tiles
+from indexer.cli.report_text import weight
+from indexer.core.rectangles import Box
 from indexer.engine.tree import report as report_engine
 
 NASTY = "<script>alert(1)</script>\"'&|`x`*[a](http://b)@c\u202e"
@@ -246,23 +248,24 @@ def named(node: dict[str, Any], path: str = "n") -> dict[str, Any]:
 
 @given(NODES)
 def test_boxes_lie_in_their_folder_and_beside_each_other(node: dict[str, Any]) -> None:
-    drawn = boxes(named(node), 0, 0, 900, 400)
-    by_path = {box.node["path"]: box for box in drawn}
-    for path, box in by_path.items():
-        assert box.width >= 0
-        assert box.height >= 0
+    drawn = list(tiles(named(node), Box(0, 0, 900, 400)))
+    by_path = {tile.node["path"]: tile for tile in drawn}
+    for path, tile in by_path.items():
+        assert tile.box.width >= 0
+        assert tile.box.height >= 0
         above = by_path.get(path.rpartition("/")[0])
         if above is not None:
             assert above.is_frame
-            assert _inside(box, above)
+            assert _inside(tile.box, above.box)
     for one, other in _siblings(drawn):
         assert not _overlap(one, other)
 
 
 def test_areas_follow_weights() -> None:
     leaves = [{"path": str(n), "bytes": n * 1000, "nodes": 1} for n in range(1, 8)]
-    drawn = boxes({"path": "", "bytes": 0, "nodes": 8, "children": leaves}, 0, 0, 800, 400)[1:]
-    unit = [box.width * box.height / weight(box.node) for box in drawn]
+    top = {"path": "", "bytes": 0, "nodes": 8, "children": leaves}
+    _, *drawn = tiles(top, Box(0, 0, 800, 400))
+    unit = [tile.box.width * tile.box.height / weight(tile.node) for tile in drawn]
     assert max(unit) - min(unit) < 1e-6 * max(unit)
 
 
@@ -276,11 +279,11 @@ def _inside(box: Box, above: Box) -> bool:
     )
 
 
-def _siblings(drawn: list[Box]) -> Iterator[tuple[Box, Box]]:
+def _siblings(drawn: list[Tile]) -> Iterator[tuple[Box, Box]]:
     for place, one in enumerate(drawn):
         for other in drawn[place + 1 :]:
             if one.node["path"].rpartition("/")[0] == other.node["path"].rpartition("/")[0]:
-                yield one, other
+                yield one.box, other.box
 
 
 def _overlap(one: Box, other: Box) -> bool:

@@ -244,7 +244,8 @@ def test_hash_seed_does_not_take_part(tmp_path: Path) -> None:
     root = small_workspace(tmp_path / "w")
     program = (
         "import sys; from indexer.engine.workspace import Engine; from pathlib import Path\n"
-        "with Engine.create(Path(sys.argv[1])) as engine: print(engine.scan()['root'])"
+        "from indexer.engine.tree.scan import scan\n"
+        "with Engine.create(Path(sys.argv[1])) as engine: print(scan(engine)['root'])"
     )
     found = set()
     for seed in ("0", "1", "4711"):

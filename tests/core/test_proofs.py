@@ -52,7 +52,7 @@ def read(document: dict[str, Any]) -> dict[str, Any]:
 def holds(document: dict[str, Any], root: str) -> bool:
     """Whether it verifies; a refusal is as good as a no."""
     try:
-        return check_proof(read(document), root).ok
+        return check_proof(read(document), root).reason is None
     except NotAProofError:
         return False
 
@@ -62,7 +62,7 @@ def test_every_node_of_a_tree_can_be_proved(content: dict[bytes, Any]) -> None:
     tree = Tree(SHA, folder(content))
     for path, entry in tree.walk():
         verdict = check_proof(read(prove(tree, path)), tree.root_id.hex())
-        assert verdict.ok
+        assert verdict.reason is None
         assert (verdict.path, verdict.kind) == (path, entry.kind)
         assert verdict.content_id == entry.content_id
         assert verdict.node_id == tree.node_id(path, entry).hex()

@@ -119,8 +119,8 @@ def test_a_block_whose_answer_was_lost_is_not_added_twice(
     session(served, "new", name="once")
     original, losses = Client.post, [ServiceError("the service stopped answering")]
 
-    def losing(client: Client, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        found = original(client, path, body)
+    def losing(client: Client, path: str, body: dict[str, Any], **options: Any) -> dict[str, Any]:
+        found = original(client, path, body, **options)
         if path == "/v1/session-append" and losses:
             raise losses.pop()
         return found

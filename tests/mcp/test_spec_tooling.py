@@ -255,11 +255,15 @@ def test_criterion_clear_separation_from_core_engine(project: Path) -> None:
         "import sys\n"
         "for name in ('click', 'rich', 'mcp', 'starlette', 'uvicorn'): sys.modules[name] = None\n"
         "from pathlib import Path\n"
+        "from indexer.engine.frames.read import get_node\n"
+        "from indexer.engine.long_work import run_to_end\n"
+        "from indexer.engine.make.commands import regenerate\n"
+        "from indexer.engine.tree.scan import scan\n"
         "from indexer.engine.workspace import Engine\n"
         "with Engine(Path(sys.argv[1])) as engine:\n"
-        "    engine.scan()\n"
-        "    engine.regenerate()\n"
-        "    print(engine.get_node('src')['frames'][0]['freshness'])\n"
+        "    scan(engine)\n"
+        "    run_to_end(regenerate(engine))\n"
+        "    print(get_node(engine, 'src')['frames'][0]['freshness'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, project], capture_output=True, text=True, timeout=PATIENCE

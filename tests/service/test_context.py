@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.errors import ExitCode, MerkleError
 from indexer.service.workspace import Workspace
+from tests.support.engines import Engine
 
 Start = Callable[..., Any]
 REQUESTS = ({}, {"query": "lantern"}, {"nodes": ["ferry.py"]}, {"budget": 0})

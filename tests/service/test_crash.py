@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.service.client import Client, ServiceError
+from tests.support.engines import Engine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 _SCANNER = """
 import random, sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 root, chance = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
 with Engine.create(root) as engine:
     print("ready", flush=True)

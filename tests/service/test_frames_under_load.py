@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError
 from indexer.service.client import connect
 from indexer.service.workspace import Workspace
+from tests.support.engines import Engine
 from tests.support.processes import Forked
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
+from indexer.engine.tree.scan import reconcile
 from indexer.service import keeper as keeping
 from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper, KeeperError
@@ -19,6 +19,7 @@ from indexer.store.database import DamagedError, DatabaseError
 from indexer.store.trees import TreeStore
 from indexer.watch import inotify
 from indexer.watch.debounce import Timing
+from tests.support.engines import Engine
 
 FAST = Timing(quiet=0.01, longest=0.1, settle=0.05, longest_settle=0.5)
 
@@ -30,7 +31,7 @@ def engine(sample: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def start(engine: Engine) -> Iterator[Callable[[], Keeper]]:
+def start(engine: Engine, until: Callable[..., Any]) -> Iterator[Callable[[], Keeper]]:
     """Start a keeper on the sample workspace; stopped in the end whatever happened."""
     started: list[Keeper] = []
 
@@ -38,7 +39,7 @@ def start(engine: Engine) -> Iterator[Callable[[], Keeper]]:
         keeper = Keeper(engine, timing=FAST)
         started.append(keeper)
         keeper.start()
-        assert keeper.wait_until_started(60)
+        until(lambda: keeper.health().state != "starting", "the first scan is done")
         return keeper
 
     yield begin
@@ -136,7 +137,7 @@ def test_the_unexpected_ends_it_visibly(
     def fail(*arguments: Any, **options: Any) -> None:
         raise RuntimeError("nobody thought of this")
 
-    monkeypatch.setattr(engine, "reconcile", fail)
+    monkeypatch.setattr(keeping, "reconcile", fail)
     (engine.root / "edit").write_text("x")
     until(lambda: not keeper.is_alive(), "it ended")
     assert isinstance(keeper.fatal, KeeperError)
@@ -148,9 +149,9 @@ def test_the_unexpected_ends_it_visibly(
 
 def test_a_service_that_fails_says_so(sample: Path, services: Callable[..., Any]) -> None:
     inject = """
-from indexer.engine.workspace import Engine
+from indexer.service import keeper
 def fail(*arguments, **options): raise RuntimeError("nobody thought of this")
-Engine.reconcile = fail
+keeper.reconcile = fail
 """
     service = services(sample, inject=inject).ready()
     (sample / "edit").write_text("x")
@@ -354,14 +355,12 @@ def test_lost_events_are_made_up_for_by_a_scan(
 def test_file_that_never_settles_does_not_hold_up_who_asks(
     keeper: Keeper, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = engine.reconcile
-
-    def unsettled(dirty: Any, **options: Any) -> Any:
-        root, changes, _ = real(dirty, **options)
+    def unsettled(engine: Engine, dirty: Any, **options: Any) -> Any:
+        root, changes, _ = reconcile(engine, dirty, **options)
         return root, changes, ["README.md"]
 
     with monkeypatch.context() as patched:
-        patched.setattr(engine, "reconcile", unsettled)
+        patched.setattr(keeping, "reconcile", unsettled)
         (engine.root / "README.md").write_text("x")
         assert not keeper.catch_up()
         assert keeper.health().state == "watching"

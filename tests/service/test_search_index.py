@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.service.workspace import Workspace
+from tests.support.engines import Engine
 from tests.support.waiting import wait_until
 
 Start = Callable[..., Any]
@@ -126,8 +126,8 @@ def test_a_kill_before_they_are_made_loses_nothing(services: Start, filled: Path
         assert _left(workspace) > 0
     service.kill()
     with Engine(filled, wait=30) as engine:
-        assert engine.shelf.unindexed > 0
+        assert engine.frames.heads.unindexed > 0
         assert engine.validate()["errors"] == []
         assert engine.compose(query="orchard")["items"][0]["path"].startswith("orchard")
-        assert engine.shelf.unindexed == 0
+        assert engine.frames.heads.unindexed == 0
         assert engine.validate()["errors"] == []

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError
 from indexer.service.workspace import Workspace
 from indexer.sessions import import_session
+from tests.support.engines import Engine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -199,7 +199,7 @@ import os, signal, sys
 from pathlib import Path
 from indexer.engine import session_operations
 from indexer.engine.sessions import open_sessions as session_desk
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 from indexer.store import frames, journal, sessions
 
 def die(*ignored, **options):

@@ -164,6 +164,6 @@ def test_a_loaded_log_parses_nothing_before_it_is_asked() -> None:
     session = busy_session(ManualClock(10**18))
     rows = Rows(session, len(session.records))
     fresh = rows.load()
-    made = [v._made for v in fresh.history.versions()]
+    made = [v._made for _, versions in fresh.history.ids() for v in versions]
     assert all(callable(each) for each in made)
     assert all(isinstance(text, str) for text in dict.values(fresh.log.blobs))

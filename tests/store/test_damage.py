@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from indexer.core.clock import ManualClock
-from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 REPOSITORY = Path(__file__).parents[2]
 CORRUPT = 4
@@ -24,7 +24,7 @@ CORRUPT = 4
 LOOK = """
 import hashlib, sys, json
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 from indexer.errors import MerkleError
 
 def look(root):
@@ -215,7 +215,7 @@ def test_a_database_of_another_workspace(
 KILLED = """
 import os, sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 root = Path(sys.argv[1])
 engine = Engine(root)
 for number in range(5):

@@ -9,12 +9,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store import database as module
 from indexer.store.database import DamagedError, Database, DatabaseError, put_meta
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
+from tests.support.engines import Engine
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ from indexer.store.journal import (
     JournalWriteError,
     check,
     quarantine,
-    read_records,
     replace,
     salvage,
 )
@@ -127,7 +126,7 @@ def test_what_is_appended_comes_back_in_order(
             assert journal.check() == check(folder) == []
             journal.close()
         if groups:
-            assert list(read_records(folder)) == salvage(folder).records == expected
+            assert salvage(folder).records == expected
 
 
 def test_torn_at_every_byte_of_the_last_record_is_cut_and_reported(folder: Path) -> None:
@@ -149,10 +148,10 @@ def test_torn_at_every_byte_of_the_last_record_is_cut_and_reported(folder: Path)
 def test_a_torn_tail_can_be_written_over(folder: Path) -> None:
     data = filled(folder)
     (folder / "000001.log").write_bytes(data[:-1])
-    assert list(read_records(folder)) == NUMBERED[:-1]
     assert [problem.torn for problem in check(folder)] == [True]
     journal = Journal.open(folder)
     assert journal.torn is not None
+    assert list(journal.records()) == NUMBERED[:-1]
     assert journal.append([RECORDS[-1]]) == len(RECORDS)
     journal.close()
     assert (folder / "000001.log").read_bytes() == data
@@ -260,7 +259,7 @@ def test_segments_rotate_and_continue_each_other(folder: Path) -> None:
     journal = Journal.open(folder, segment_bytes=1000)
     numbered = list(enumerate(records, 1))
     for after in (0, 1, 57, 199, 200, 500):
-        assert list(journal.records(after)) == list(read_records(folder, after)) == numbered[after:]
+        assert list(journal.records(after)) == numbered[after:]
     journal.close()
 
 
@@ -288,8 +287,6 @@ def test_swapped_segments_and_a_damaged_end_of_an_earlier_one_are_noticed(folder
         third.write_bytes(kept[0][:-5] + end)
         fourth.write_bytes(kept[1])
         assert noticed(folder)
-        with pytest.raises(DamagedJournalError):
-            list(read_records(folder))
     third.write_bytes(kept[0].splitlines(keepends=True)[0])
     assert noticed(folder)
 
@@ -378,7 +375,7 @@ def test_what_was_acknowledged_survives_kill_9(folder: Path) -> None:
         journal = Journal.open(folder, applied=acknowledged)
         assert journal.last >= acknowledged
         journal.close()
-    assert [(n, r["n"]) for n, r in read_records(folder)] == [
+    assert [(n, r["n"]) for n, r in salvage(folder).records] == [
         (n, n) for n in range(1, journal.last + 1)
     ]
 
@@ -513,7 +510,7 @@ def test_a_segment_that_cannot_be_begun_leaves_the_old_one_in_use(
 ) -> None:
     journal = Journal.open(folder, segment_bytes=1)
     journal.append(RECORDS[:1])
-    monkeypatch.setattr(os, "rename", failing(errno.EIO))
+    monkeypatch.setattr(os, "replace", failing(errno.EIO))
     with pytest.raises(JournalWriteError, match="cannot begin"):
         journal.append(RECORDS[1:])
     monkeypatch.undo()
@@ -542,10 +539,9 @@ def test_readers_see_whole_records_while_a_writer_appends(folder: Path) -> None:
     def read() -> None:
         try:
             while not done.is_set():
-                for records in (journal.records(), read_records(folder)):
-                    numbers = [(n, r["n"]) for n, r in records]
-                    assert numbers == [(n, n) for n in range(1, len(numbers) + 1)]
-                    seen.append(len(numbers))
+                numbers = [(n, r["n"]) for n, r in journal.records()]
+                assert numbers == [(n, n) for n in range(1, len(numbers) + 1)]
+                seen.append(len(numbers))
         except BaseException as error:
             failures.append(error)
 
@@ -554,6 +550,10 @@ def test_readers_see_whole_records_while_a_writer_appends(folder: Path) -> None:
         reader.start()
     for first in range(1, 400, 2):
         journal.append([{"kind": "x", "n": first}, {"kind": "x", "n": first + 1}])
+        # Of four readings that end from here on, one reader has begun its second after the append.
+        enough = len(seen) + 4
+        while first % 100 == 1 and len(seen) < enough and not failures:
+            time.sleep(0.001)
     done.set()
     for reader in readers:
         reader.join()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
-from indexer.store import layout
 from indexer.store.layout import Layout, initialise, is_initialised, read_format
 
 REPOSITORY = Path(__file__).parents[2]
@@ -86,7 +85,7 @@ def test_a_crash_while_writing_leaves_the_old_or_the_new(
 
     for step in ("fsync", "replace"):
         with monkeypatch.context() as patch:
-            patch.setattr(layout.os, step, crash)
+            patch.setattr(os, step, crash)
             with pytest.raises(KeyboardInterrupt):
                 initialise(workspace)
         assert not is_initialised(workspace)
@@ -108,7 +107,7 @@ def test_a_read_only_file_system(workspace: Path, monkeypatch: pytest.MonkeyPatc
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 from indexer.errors import MerkleError
 from indexer.store.layout import initialise
 # After the imports: the interpreter itself may be installed where only root can read it.

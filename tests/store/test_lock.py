@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.errors import LockedError, UncheckedError
 from indexer.store.lock import OwnerLock, holder
+from tests.support.engines import Engine
 
 REPOSITORY = Path(__file__).parents[2]
 HOLD = """

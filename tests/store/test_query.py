@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.store.query import QueryError
+from tests.support.engines import Engine
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from indexer.core.clock import Clock
-from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 PYTHON = 'def {name}({args}):\n    """{doc}"""\n    return {value}\n'
 

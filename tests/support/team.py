@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 from tests.support.processes import REPOSITORY, Forked
 
 _MODULE = """

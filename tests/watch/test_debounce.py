@@ -50,23 +50,6 @@ def test_many_paths_settle_first() -> None:
     assert pending.deadline() == 160.0
 
 
-def test_flush_makes_due_at_once_and_only_once() -> None:
-    pending = debounce()
-    pending.add("a", False, 100.0)
-    pending.flush()
-    assert pending.is_due(100.0)
-    pending.take()
-    pending.add("b", False, 200.0)
-    assert not pending.is_due(200.5)
-
-
-def test_flush_of_nothing_does_not_hurry_what_comes_later() -> None:
-    pending = debounce()
-    pending.flush()
-    pending.add("a", False, 100.0)
-    assert not pending.is_due(100.5)
-
-
 def test_too_much_means_everything() -> None:
     pending = debounce(max_pending=3)
     for name in "abcd":

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import errno
+import inspect
 import os
 import platform
 import random
 import shutil
+import textwrap
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import watchdog.version
 
 if platform.system() != "Linux":
     pytest.skip("inotify is Linux's own", allow_module_level=True)
 
+from watchdog.observers.inotify_c import InotifyFD
+
 from indexer.watch import inotify
-from indexer.watch.choose import start_watcher
 from indexer.watch.inotify import InotifyWatcher
+from indexer.watch.watcher import start_watcher
 
 
 @pytest.fixture
@@ -48,6 +55,34 @@ def test_this_platform_gets_it(root: Path, cookies: Path, sink: Any) -> None:
     assert isinstance(started, InotifyWatcher)
     assert started.is_alive()
     started.stop()
+
+
+def test_the_private_names_of_the_library_are_there_and_are_all_that_is_used() -> None:
+    library = InotifyFD()
+    library._is_reading = False
+    library.close()
+    assert {name for name in inotify.PRIVATE_NAMES if not hasattr(library, name)} == set()
+
+    ours = inotify._Descriptor
+    tree = ast.parse(textwrap.dedent(inspect.getsource(ours)))
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    private = {node.attr for node in attributes} | {node.name for node in functions}
+    taken = {name for name in private if name.startswith("_") and not name.startswith("__")}
+    assert taken - {"_on_death"} == set(inotify.PRIVATE_NAMES)
+
+    # The override stands where the library calls, and takes what the library gives.
+    assert "self._add_callback(" in inspect.getsource(InotifyFD.add_callback)
+    assert [*inspect.signature(ours._add_callback).parameters] == [
+        *inspect.signature(InotifyFD._add_callback).parameters
+    ]
+
+
+def test_the_library_is_bound_to_the_minor_release_that_was_tested() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    (bound,) = (each for each in project["project"]["dependencies"] if each.startswith("watchdog"))
+    major, minor = watchdog.version.VERSION_MAJOR, watchdog.version.VERSION_MINOR
+    assert bound == f"watchdog>={major}.{minor},<{major}.{minor + 1}"
 
 
 def test_what_is_told(root: Path, watcher: InotifyWatcher, sink: Any) -> None:

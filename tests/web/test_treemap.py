@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer.core.rectangles import Box, squarify
 from indexer.engine.frames.coverage import Known
-from indexer.web.treemap import LEAST_AREA, MOST_CHILDREN, Box, Tile, draw, squarify
+from indexer.web.treemap import LEAST_AREA, MOST_CHILDREN, Tile, draw
 
 
 def node(path: str, tokens: int, entries: int = 0) -> Known:

@@ -8,24 +8,33 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from indexer.core.arguments import Amount
 from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash
 from indexer.engine.documents import JsonObject
+from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
-from indexer.store.head_log import HeadLog
+from indexer.store.database import Database
 from indexer.store.postings import PARTS
 from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 from indexer.store.share_queue import ShareQueue
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
+
+
+def compact(engine: Engine, keep_seconds: Amount) -> LongWork:
+    """Forget the bodies of old deterministic frames."""
+    return Compaction(engine.frames, engine.database, keep_seconds)
 
 
 class Compaction:
     """Drops bodies at once and folds what is left a part at a time, so that others get a turn."""
 
-    def __init__(self, engine: Engine, keep_seconds: float) -> None:
-        self._engine = engine
-        self._horizon = engine.clock.now_ns() - int(keep_seconds * 1e9)
+    def __init__(self, frames: Frames, database: Database, keep_seconds: float) -> None:
+        self._frames = frames
+        self._database = database
+        self._horizon = frames.clock.now_ns() - int(keep_seconds * 1e9)
         self._dropped = self._kept = self._repeated = 0
         self._steps = self._begin()
 
@@ -52,12 +61,12 @@ class Compaction:
         }
 
     def _begin(self) -> Generator[bool]:
-        engine, postings = self._engine, self._engine.framing.postings
+        frames, postings = self._frames, self._frames.postings
         kept, unwanted = self._sorted_out()
         self._kept, self._dropped = len(kept), len(unwanted)
         if unwanted:
-            engine.frames.drop_bodies(unwanted)
-            engine.shelf.forget()
+            frames.store.drop_bodies(unwanted)
+            frames.heads.forget()
         if postings.are_to_be_folded():
             for part in range(PARTS):
                 yield False
@@ -65,29 +74,29 @@ class Compaction:
             postings.note_folded()
         for part in range(PARTS):
             yield False
-            self._repeated += HeadLog(engine.database).drop_repeated(part, PARTS)
-        engine.database.checkpoint()
+            self._repeated += frames.store.drop_repeated_heads(part, PARTS)
+        self._database.checkpoint()
 
     def _sorted_out(self) -> tuple[set[BodyHash], list[BodyHash]]:
         """The bodies that heads, notes, manifests, sessions, the team or young frames want.
 
         And the rest.
         """
-        engine = self._engine
-        kept = {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+        frames = self._frames
+        kept = {head.content for heads in frames.heads.slots.values() for head in heads.values()}
         # What a model wrote was paid for.
-        kept |= engine.frames.model_contents()
-        kept |= named_by_manifests(engine.frames)
+        kept |= frames.store.model_contents()
+        kept |= named_by_manifests(frames.store)
         # Nor may the team lose what it has yet to be given.
-        due = [engine.shelf.memo(key)[1] for key in ShareQueue(engine.database).waiting()]
+        due = [frames.heads.memo(key)[1] for key in ShareQueue(self._database).waiting()]
         kept.update(content for content in due if content is not None)
-        named = SessionStore(engine.database).attribute_values(FRAME_ATTRIBUTE)
+        named = SessionStore(self._database).attribute_values(FRAME_ATTRIBUTE)
         old = set()
-        for stored in engine.frames.all_frames():
+        for stored in frames.store.all_frames():
             frame = stored.frame
             wanted = frame.created_ns >= self._horizon or frame.frame_id.hex() in named
             if wanted or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
                 kept.add(frame.content)
             else:
                 old.add(frame.content)
-        return kept, [one for one in sorted(old - kept) if engine.shelf.has_body(one)]
+        return kept, [one for one in sorted(old - kept) if frames.heads.has_body(one)]

@@ -14,12 +14,14 @@ from indexer.core.frames import (
 )
 from indexer.core.terms import MAX_COUNT, count_terms
 from indexer.core.tree import Tree
-from indexer.engine.frames.freshness import expected_basis, note_basis, stale_child
+from indexer.engine.frames.freshness import fresh_in, note_basis, stale_child
+from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType
 from indexer.engine.search.manifests import check_manifests
 
 if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
+    from indexer.engine.frames.opened import Frames
+    from indexer.store.journal import Journal
 
 POSTINGS_CHECKED: Final = 2000
 """Bodies whose postings are made again and compared; of more than these, an even sample."""
@@ -28,44 +30,44 @@ Report = Callable[[str, str, str], None]
 """Takes code, path and message of a finding."""
 
 
-def check_frames(engine: Engine, tree: Tree, error: Report) -> int:
+def check_frames(opened: Frames, tree: Tree, journal: Journal, error: Report) -> int:
     """Check everything about frames; returns how many there are."""
-    frames = {stored.frame.frame_id: stored.frame for stored in engine.frames.all_frames()}
+    frames = {stored.frame.frame_id: stored.frame for stored in opened.store.all_frames()}
     for frame in frames.values():
         made = frame_id(frame.basis, frame.type, frame.agent, frame.content)
         if made != frame.frame_id:
             error("frame_id", frame.path, f"frame {frame.frame_id.hex()[:12]} has another id")
-    _check_bodies(engine, frames.values(), error)
-    _check_heads(engine, tree, frames, error)
-    _check_memo(engine, error)
-    check_manifests(engine, error)
-    _check_postings(engine, error)
-    for problem in engine.journal.check():
+    _check_bodies(opened, frames.values(), error)
+    _check_heads(opened, tree, frames, error)
+    _check_memo(opened, error)
+    check_manifests(opened.store, error)
+    _check_postings(opened, error)
+    for problem in journal.check():
         error("journal", "", str(problem))
     return len(frames)
 
 
-def _check_bodies(engine: Engine, frames: Iterable[Frame], error: Report) -> None:
-    for sha256 in engine.frames.wrong_bodies():
+def _check_bodies(opened: Frames, frames: Iterable[Frame], error: Report) -> None:
+    for sha256 in opened.store.wrong_bodies():
         error("body", "", f"body {sha256.hex()[:12]} has another content")
-    known = engine.frames.body_rows()
+    known = opened.store.body_rows()
     for frame in frames:
         if frame.content not in known:
             error("body", frame.path, f"frame {frame.frame_id.hex()[:12]} has no body")
 
 
 def _check_heads(
-    engine: Engine, tree: Tree, frames: Mapping[FrameId, Frame], error: Report
+    opened: Frames, tree: Tree, frames: Mapping[FrameId, Frame], error: Report
 ) -> None:
-    slots = sorted(engine.shelf.slots.items())
-    engine.framing.load_note_inputs(
+    slots = sorted(opened.heads.slots.items())
+    opened.load_note_inputs(
         head.frame_id
         for (_, agent), heads in slots
         if not agent.startswith(GENERATED_AGENT_PREFIX)
         for head in heads.values()
     )
     for (frame_type, agent), heads in slots:
-        declared = engine.types.get(frame_type)
+        declared = opened.types.get(frame_type)
         for path, head in sorted(heads.items()):
             frame = frames.get(head.frame_id)
             if frame is None:
@@ -75,22 +77,22 @@ def _check_heads(
                 error("head", path, f"the head of {frame_type} by {agent} belongs elsewhere")
             if (frame.basis, frame.content) != (head.basis, head.content):
                 error("head", path, f"the head of {frame_type} by {agent} is not its frame")
-            if not engine.shelf.has_body(head.content):
+            if not opened.heads.has_body(head.content):
                 error("body", path, f"the head of {frame_type} by {agent} has lost its content")
             if not agent.startswith(GENERATED_AGENT_PREFIX):
-                _check_note(engine, path, frame, error)
+                _check_note(opened, path, frame, error)
             elif declared is not None:
-                _check_generated(engine, tree, declared, path, agent, head, error)
+                _check_generated(opened, tree, declared, path, agent, head, error)
 
 
-def _check_note(engine: Engine, path: str, frame: Frame, error: Report) -> None:
-    document = engine.note_inputs(frame.frame_id)
-    if document is None or note_basis(engine.algorithm, path, document) != frame.basis:
+def _check_note(opened: Frames, path: str, frame: Frame, error: Report) -> None:
+    document = opened.note_inputs(frame.frame_id)
+    if document is None or note_basis(opened.algorithm, path, document) != frame.basis:
         error("basis", path, f"the basis of {frame.type} by {frame.agent} does not follow")
 
 
 def _check_generated(
-    engine: Engine,
+    opened: Frames,
     tree: Tree,
     declared: FrameType,
     path: str,
@@ -104,22 +106,22 @@ def _check_generated(
         return
     if agent != rules.agent_for(entry) or not rules.is_current(head, entry):
         return
-    if entry.folder is not None and (below := stale_child(engine, declared, path, entry)):
+    if entry.folder is not None and (below := stale_child(opened, declared, path, entry)):
         error("basis", path, f"the {declared.name} frame counts as fresh, {below[0]} does not")
-    expected = expected_basis(engine, tree, declared, path, entry)
+    expected = expected_basis(opened, declared, path, entry, fresh_in(opened, tree))
     if expected is not None and expected != head.basis:
         error("basis", path, f"the {declared.name} frame counts as fresh, its basis moved")
 
 
-def _check_postings(engine: Engine, error: Report) -> None:
+def _check_postings(opened: Frames, error: Report) -> None:
     """Postings of live bodies against their text: of all of them, or of an even sample."""
     live = sorted(
-        {head.content for heads in engine.shelf.slots.values() for head in heads.values()}
+        {head.content for heads in opened.heads.slots.values() for head in heads.values()}
     )
     step = -(-len(live) // POSTINGS_CHECKED) or 1
-    bodies = engine.frames.live_bodies(live[::step])
-    found = engine.framing.postings.of_bodies([number for number, _, _ in bodies])
-    indexed_below = engine.shelf.indexed_below
+    bodies = opened.store.live_bodies(live[::step])
+    found = opened.postings.of_bodies([number for number, _, _ in bodies])
+    indexed_below = opened.heads.indexed_below
     for number, length, text in bodies:
         waits = number >= indexed_below
         counts = {} if waits else count_terms(text)
@@ -128,7 +130,7 @@ def _check_postings(engine: Engine, error: Report) -> None:
             error("postings", "", f"the postings of body {number} are not those of its text")
 
 
-def _check_memo(engine: Engine, error: Report) -> None:
-    for key, (_, content) in engine.frames.memo().items():
-        if content is not None and not engine.shelf.has_body(content):
+def _check_memo(opened: Frames, error: Report) -> None:
+    for key, (_, content) in opened.store.memo().items():
+        if content is not None and not opened.heads.has_body(content):
             error("memo", "", f"memo entry {key.hex()[:12]} names a body that is not stored")

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.engine.documents import JsonObject
-from indexer.engine.durable.salvage import due_results, missing_records, settled_sessions, with_due
+from indexer.engine.durable.salvage import due_results, missing_records, whole_sessions, with_due
+from indexer.engine.durable.validate import validate
+from indexer.engine.tree.scan import record_everything
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError
 from indexer.store import journal
@@ -42,9 +44,9 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
         done.append(f"the database was put aside: {problem}")
         gone.append("older deterministic frames and the history of roots")
     with Engine(root, role="repair") as engine:
-        records = engine.redone
+        records = engine.records.redone
         due = ShareQueue(engine.database).count()
-        scanned = engine.scan(progress=progress)
+        scanned = record_everything(engine, "scan", progress=progress)
         if problem is not None:
             done.append(f"rebuilt from a scan and {records} journal records")
         if done and due:
@@ -78,12 +80,12 @@ def _repair_journal(
         saved = journal.salvage(layout.journal)
     kept = [record for _, record in saved.records]
     found = missing_records(layout, algorithm, kept)
-    kept, sessions, lost = settled_sessions(layout, kept)
+    kept, sessions, lost = whole_sessions(layout, kept)
     found += sessions
     if not found and not problems:
         return
     # The database goes too, and with it the queue of what the team is still to be given.
-    due = due_results(layout)
+    due = due_results(layout, algorithm)
     if not found and not due and not layout.journal.exists():
         return
     layout.journal.mkdir(exist_ok=True)
@@ -107,7 +109,7 @@ def _database_problem(root: Path) -> str | None:
     """Why the database cannot be kept; None when it holds."""
     try:
         with Engine(root, role="repair") as engine:
-            found = engine.validate()
+            found = validate(engine)
     except CorruptError as error:
         return error.message
     except MerkleError:

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from indexer.compose.manifest import ManifestProblem
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
-from indexer.engine.durable.journal import DUE
-from indexer.engine.durable.packs import (
-    SESSION,
-    agent_records,
-    check_memo,
-    check_note,
-    due_records,
-    model_records,
-    note_records,
-)
-from indexer.engine.late import LateModule
-from indexer.engine.search.manifests import check_manifest, manifest_records
+from indexer.engine.durable.records import DUE, GROUP, KINDS, SESSION, holds, memo_record
 from indexer.errors import MerkleError
 from indexer.store.database import Database
 from indexer.store.frames import FrameStore
@@ -27,10 +16,23 @@ from indexer.store.layout import Layout
 from indexer.store.sessions import SessionStore
 from indexer.store.share_queue import ShareQueue
 
-if TYPE_CHECKING:
-    from indexer.engine.sessions import packs as session_packs
-else:
-    session_packs = LateModule("indexer.engine.sessions.packs")
+
+@contextlib.contextmanager
+def _readable(layout: Layout) -> Iterator[Database | None]:
+    """The database, or None where there is none that can be opened.
+
+    Damage that is found while reading ends the reading: what was read before it counts.
+    """
+    database = None
+    if layout.database.exists():
+        with contextlib.suppress(MerkleError):
+            database = Database(layout.database)
+    try:
+        with contextlib.suppress(MerkleError):
+            yield database
+    finally:
+        if database is not None:
+            database.close()
 
 
 def missing_records(
@@ -38,66 +40,47 @@ def missing_records(
 ) -> list[JsonObject]:
     """What the database has of agents, notes, models and manifests, and the kept records lack.
 
-    Nothing when the database cannot be read. Each note is taken only if its id follows from it.
+    Nothing when the database cannot be read. Each record is taken only if its ids follow from it.
     """
-    if not layout.database.exists():
-        return []
-    records = list(kept)
-    agents = {record["id"] for record in records if record["kind"] == "agent"}
-    frames = {record["frame_id"] for record in records if record["kind"] == "frame"}
-    paid = {record["key"] for record in records if record["kind"] == "model"}
-    manifests = {record["id"] for record in records if record["kind"] == "manifest"}
+    known: dict[str, set[object]] = {}
+    for record in kept:
+        identity = KINDS[record["kind"]].identity if record["kind"] in KINDS else None
+        if identity is not None:
+            known.setdefault(record["kind"], set()).add(identity(record))
     found: list[JsonObject] = []
-    try:
-        database = Database(layout.database)
-    except MerkleError:
-        return []
-    try:
-        store = FrameStore(database)
-        found += [record for record in agent_records(store) if record["id"] not in agents]
-        found += [
-            record
-            for record in note_records(store)
-            if record["frame_id"] not in frames and _holds(algorithm, record)
-        ]
-        found += [
-            record
-            for record in model_records(store)
-            if record["key"] not in paid and _holds(algorithm, record)
-        ]
-        found += [
-            record
-            for record in manifest_records(store)
-            if record["id"] not in manifests and _can_be_replayed(record)
-        ]
-    except MerkleError:
-        # What was read before the damage counts.
-        pass
-    finally:
-        database.close()
+    with _readable(layout) as database:
+        if database is not None:
+            store = FrameStore(database)
+            for name, kind in KINDS.items():
+                if kind.identity is not None:
+                    there = known.get(name, set())
+                    for record in kind.stored(store):
+                        if kind.identity(record) not in there and holds(algorithm, record):
+                            found.append(record)
     return found
 
 
-def due_results(layout: Layout) -> list[JsonObject]:
+def due_results(layout: Layout, algorithm: WorkspaceHash) -> list[JsonObject]:
     """The results that the team is still to be given; none when the database cannot be read."""
-    if not layout.database.exists():
-        return []
     found: list[JsonObject] = []
-    try:
-        database = Database(layout.database)
-    except MerkleError:
-        return []
-    try:
-        for record in due_records(FrameStore(database), ShareQueue(database)):
-            # One that is damaged must not cost those behind it.
-            if _is_sound(record):
-                found.append(record)
-    except MerkleError:
-        # What was read before the damage counts.
-        pass
-    finally:
-        database.close()
+    with _readable(layout) as database:
+        if database is not None:
+            for record in _due_records(FrameStore(database), ShareQueue(database)):
+                # One that is damaged must not cost those behind it.
+                if holds(algorithm, record):
+                    found.append(record)
     return found
+
+
+def _due_records(store: FrameStore, queue: ShareQueue) -> Iterator[JsonObject]:
+    """What the team is still to be given, as far as it is here."""
+    keys, memo = list(queue.waiting()), store.memo()
+    for start in range(0, len(keys), GROUP):
+        group = [(key, *memo.get(key, (0, None))) for key in keys[start : start + GROUP]]
+        bodies = store.bodies(content for _, _, content in group if content is not None)
+        for key, generation, content in group:
+            if content is not None and content in bodies:
+                yield memo_record(key, generation, content, bodies[content]) | {DUE: True}
 
 
 def with_due(records: Iterable[JsonObject], due: Iterable[JsonObject]) -> list[JsonObject]:
@@ -111,51 +94,18 @@ def with_due(records: Iterable[JsonObject], due: Iterable[JsonObject]) -> list[J
     return [*marked, *waiting.values()]
 
 
-def settled_sessions(
+def whole_sessions(
     layout: Layout, kept: Sequence[JsonObject]
 ) -> tuple[list[JsonObject], list[JsonObject], list[str]]:
     """Kept records, those to add behind them, and what is gone, so that every session is whole."""
+    # Imported late: most workspaces have no session.
+    from indexer.engine.sessions import packs
+
     stored: dict[str, list[JsonObject]] = {}
-    if layout.database.exists():
-        try:
-            database = Database(layout.database)
-        except MerkleError:
-            database = None
+    with _readable(layout) as database:
         if database is not None:
-            try:
-                store = SessionStore(database)
-                stored = session_packs.stored_logs(store) if store.names() else {}
-            except (MerkleError, ValueError):
-                stored = {}
-            finally:
-                database.close()
+            with contextlib.suppress(ValueError):
+                stored = packs.stored_logs(SessionStore(database))
     if not stored and not any(record["kind"] == SESSION for record in kept):
         return list(kept), [], []
-    return session_packs.settle_sessions(kept, stored)
-
-
-def _holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
-    if record["kind"] == "model":
-        return _is_sound(record)
-    try:
-        check_note(algorithm, record)
-    except (MerkleError, KeyError, TypeError, ValueError, StopIteration):
-        return False
-    return True
-
-
-def _is_sound(record: JsonObject) -> bool:
-    """Whether a result is what its hash says."""
-    try:
-        check_memo(record)
-    except (MerkleError, KeyError, TypeError, ValueError):
-        return False
-    return True
-
-
-def _can_be_replayed(record: JsonObject) -> bool:
-    try:
-        check_manifest(record)
-    except (ManifestProblem, MerkleError, KeyError, TypeError, ValueError):
-        return False
-    return True
+    return packs.complete_sessions(kept, stored)

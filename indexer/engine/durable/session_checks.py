@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.core.canonical import content_hash
 from indexer.errors import MerkleError
@@ -14,16 +14,12 @@ from indexer.sessions.stored import Counters, VersionRow, counters_of, load_stat
 from indexer.sessions.stored_records import RecordList, RecordRow, row_of
 from indexer.store.sessions import SessionStore, StoredSession
 
-if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
-
 Report = Callable[[str, str, str], None]
 """Takes code, path and message of a finding."""
 
 
-def check_sessions(engine: Engine, error: Report) -> int:
+def check_sessions(store: SessionStore, error: Report) -> int:
     """Check every session; returns how many there are."""
-    store = SessionStore(engine.database)
     for sha256, content in store.all_blobs():
         if not _has_hash(content, sha256):
             error("session_content", "", f"content {sha256[:12]} is not what its hash says")

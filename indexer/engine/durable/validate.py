@@ -7,16 +7,15 @@ import stat as modes
 import subprocess
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import lockfile, paths
 from indexer.core.changes import summarize, tree_changes
+from indexer.core.garbage import no_cycle_collection
 from indexer.core.ids import is_id_prefix
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
-from indexer.engine.documents import FindingDocument, ValidateDocument
 from indexer.engine.durable.frame_checks import check_frames
-from indexer.engine.late import LateModule
 from indexer.engine.tree.lock import check_lock
 from indexer.engine.tree.root import UnavailableError
 from indexer.engine.tree.scan import look
@@ -28,10 +27,7 @@ from indexer.store.sessions import SessionStore
 from indexer.store.trees import Root
 
 if TYPE_CHECKING:
-    from indexer.engine.durable import session_checks
     from indexer.engine.workspace import Engine
-else:
-    session_checks = LateModule("indexer.engine.durable.session_checks")
 
 NOTES: Final = {
     "xxh3_128": "xxh3_128 detects accidents; it is no protection against files written on purpose "
@@ -39,6 +35,28 @@ NOTES: Final = {
     "sha256": "sha256 also holds against files written on purpose to collide.",
 }
 _SHOWN: Final = 20
+
+
+class FindingDocument(TypedDict):
+    """One thing that `validate` has to say."""
+
+    code: str
+    path: str
+    message: str
+
+
+class ValidateDocument(TypedDict):
+    """Result of `validate`."""
+
+    valid: bool
+    root: str | None
+    node_count: int
+    frame_count: int
+    errors: list[FindingDocument]
+    warnings: list[FindingDocument]
+    unchecked: list[FindingDocument]
+    hash: str
+    note: str
 
 
 class _Findings:
@@ -63,15 +81,26 @@ class _Findings:
             self.unchecked.append({"code": code, "path": path, "message": message})
 
 
-def validate_document(
+def validate(
     engine: Engine,
     *,
+    content: bool = False,
+    subset: tuple[int, int] | None = None,
+    expect_root: str | None = None,
+    locked: bool = False,
+) -> ValidateDocument:
+    """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
+    with no_cycle_collection():
+        return _validate(engine, content, subset, expect_root, locked)
+
+
+def _validate(
+    engine: Engine,
     content: bool,
     subset: tuple[int, int] | None,
     expect_root: str | None,
-    locked: bool = False,
+    locked: bool,
 ) -> ValidateDocument:
-    """Run every check and put the findings together."""
     if expect_root is not None and not is_id_prefix(expect_root):
         raise UsageError(f"{expect_root!r} is no root id", hint="give its hexadecimal digits")
     findings = _Findings()
@@ -83,7 +112,7 @@ def validate_document(
         tree = _check_stored(engine, head, findings)
         if tree is not None:
             nodes = tree.root.totals.nodes
-            frames = check_frames(engine, tree, findings.error)
+            frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
             if content or subset is not None:
                 _check_content(engine, tree, subset, findings)
             if locked:
@@ -95,8 +124,12 @@ def validate_document(
             findings.error(
                 "unexpected_root", "", f"the root is {head.root.hex()}, expected {expect_root}"
             )
-    if SessionStore(engine.database).names():
-        session_checks.check_sessions(engine, findings.error)
+    sessions = SessionStore(engine.database)
+    if sessions.names():
+        # Imported late: most workspaces have no session.
+        from indexer.engine.durable.session_checks import check_sessions
+
+        check_sessions(sessions, findings.error)
     return {
         "valid": not findings.errors and not findings.unchecked,
         "root": head.root.hex() if head else None,
@@ -190,7 +223,8 @@ def _check_locked(engine: Engine, findings: _Findings) -> None:
         return
     for remark in looked.unreadable:
         findings.could_not("unreadable", remark.path, f"could not be read: {remark.reason}")
-    check_lock(engine, looked.tree or engine.tree, findings.error, findings.could_not)
+    tree = looked.tree or engine.tree
+    check_lock(engine.root, tree, engine.algorithm, findings.error, findings.could_not)
 
 
 def _check_part(engine: Engine, tree: Tree, subset: tuple[int, int], findings: _Findings) -> None:

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.roles import CAPABILITIES, ROLES, AgentError, check_agent_id
-from indexer.store.frames import Agent
+from indexer.store.frames import Agent, FrameStore
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 
 def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
-    """Register an agent, or give a known one another role."""
+    """Register an agent.
+
+    One that is known gets another role.
+    """
     able = check_agent(agent_id, role, can)
-    known = engine.frames.agents().get(agent_id)
+    known = engine.frames.store.agents().get(agent_id)
     if known != Agent(agent_id, role, able):
-        engine.journal_and_apply(
-            [{"kind": "agent", "id": agent_id, "role": role, "can": list(able)}]
-        )
+        engine.records.write([{"kind": "agent", "id": agent_id, "role": role, "can": list(able)}])
     return list_agents(engine)
 
 
@@ -43,25 +44,28 @@ def list_agents(engine: Engine) -> JsonObject:
     return {
         "agents": [
             {"id": agent.id, "role": agent.role, "can": list(agent.capabilities)}
-            for agent in engine.frames.agents().values()
+            for agent in engine.frames.store.agents().values()
         ]
     }
 
 
 def require_agent(engine: Engine, agent: str, capability: str) -> JsonObject:
-    """Say that an agent may do something, for what is done in no agent's name; else raise."""
+    """Raise unless a registered agent may do that.
+
+    For what is done in no agent's name.
+    """
     if capability not in CAPABILITIES["synthesis"]:
         raise AgentError(
             f"{capability!r} is no capability",
             hint=f"use one of: {', '.join(CAPABILITIES['synthesis'])}",
         )
-    check_writer(engine, agent, capability)
+    check_writer(engine.frames.store, agent, capability)
     return {"agent": agent, "capability": capability}
 
 
-def check_writer(engine: Engine, agent_id: str, capability: str = "write") -> None:
+def check_writer(store: FrameStore, agent_id: str, capability: str = "write") -> None:
     """Raise unless a registered agent may do that."""
-    agent = engine.frames.agents().get(agent_id)
+    agent = store.agents().get(agent_id)
     role = next(name for name in ROLES if capability in CAPABILITIES[name])
     if agent is None:
         raise AgentError(

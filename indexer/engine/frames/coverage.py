@@ -1,28 +1,29 @@
-"""How much is known where, and whether it is fresh: sums per folder, kept up to date by what moves.
-
-Built once, on first use; after that a change costs its path to the root.
-"""
+"""How much is known where, and whether it is fresh: in all, per type and agent, and per folder."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
 from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, Freshness, Head
 from indexer.core.tree import Entry, Tree
-from indexer.engine.frames.freshness import judge
-from indexer.engine.frames.heads import Shelf, Slot
+from indexer.engine.documents import JsonObject
+from indexer.engine.frames.freshness import Judged, judge
+from indexer.engine.frames.heads import HeadCache, Slot
 
 if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
+    from indexer.engine.frames.opened import Frames
 
 CHARACTERS_PER_TOKEN: Final = 4
 """What a token is taken to hold where thousands of texts have to be weighed at once."""
+
+LISTED: Final = 50
+"""How many frames that are not fresh `status` names."""
 
 NO_FRAME: Final = "none"
 STATES: Final = (
@@ -63,21 +64,24 @@ class Known(NamedTuple):
     """How many nodes at and below it are in which state."""
 
 
-class Chart:
-    """The sums of one open workspace; any thread may ask."""
+class Coverage:
+    """Sums per folder, kept up to date by what moves; any thread may ask.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    Built once, on first use; after that a change costs its path to the root.
+    """
+
+    def __init__(self, frames: Callable[[], Frames]) -> None:
+        self._frames = frames
         self._lock = threading.RLock()
         self._tree: Tree | None = None
-        self._shelf: Shelf | None = None
+        self._shelf: HeadCache | None = None
         self._version = 0
         self._rules: tuple[object, ...] = ()
         self._own: dict[str, int] = {}
         self._sums: dict[str, list[int]] = {}
         """Per folder the tokens below it, and how many nodes are in each state but the first."""
 
-    def __enter__(self) -> Chart:
+    def __enter__(self) -> Coverage:
         self._lock.acquire()
         return self
 
@@ -87,17 +91,18 @@ class Chart:
     def bring_up_to(self, tree: Tree) -> None:
         """Take in what has moved since; the tree is what is on disk."""
         with self._lock:
-            shelf = self._engine.shelf
+            frames = self._frames()
+            shelf = frames.heads
             # Read first: what moves meanwhile is looked at again next time.
             version = shelf.version
-            rules = tuple(declared.rules for declared in self._engine.types.values())
+            rules = tuple(declared.rules for declared in frames.types.values())
             moved = shelf.moved_since(self._version) if shelf is self._shelf else None
             if self._tree is None or moved is None or rules != self._rules:
                 self._own, self._sums = {}, {}
-                self._measure(tree, {path for heads in _copied(shelf) for path in heads})
+                self._measure(frames, tree, {path for heads in _copied(shelf) for path in heads})
             else:
                 moved |= {change.path for change in tree_changes(self._tree, tree)}
-                self._measure(tree, moved)
+                self._measure(frames, tree, moved)
             self._tree, self._shelf, self._version, self._rules = tree, shelf, version, rules
 
     def known(self, path: str) -> Known | None:
@@ -138,47 +143,23 @@ class Chart:
 
     # -- keeping the sums
 
-    def _measure(self, tree: Tree, changed: Iterable[str]) -> None:
+    def _measure(self, frames: Frames, tree: Tree, changed: Iterable[str]) -> None:
         """Weigh and judge some paths anew, and pass the difference on to the folders above."""
-        heads = {path: self._heads_at(path) for path in changed}
-        lengths = self._engine.frames.body_lengths(
+        heads = {path: frames.heads.heads_at(path) for path in changed}
+        lengths = frames.store.body_lengths(
             head.content for found in heads.values() for head in found.values()
         )
-        self._engine.framing.load_note_inputs(
+        frames.load_note_inputs(
             head.frame_id
             for found in heads.values()
             for slot, head in found.items()
             if not slot[1].startswith(GENERATED_AGENT_PREFIX)
         )
         for path, found in heads.items():
-            new = self._judged(tree, path, found, lengths)
+            new = _judged(frames, tree, path, found, lengths)
             old = self._own.get(path, 0)
             if new != old:
                 self._put(path, old, new)
-
-    def _heads_at(self, path: str) -> dict[Slot, Head]:
-        return self._engine.shelf.heads_at(path)
-
-    def _judged(
-        self, tree: Tree, path: str, heads: dict[Slot, Head], lengths: dict[BodyHash, int]
-    ) -> int:
-        if not heads or tree.get(path) is None:
-            return 0
-        labels = {
-            slot: judge(self._engine, tree, path, *slot, head).freshness
-            for slot, head in heads.items()
-        }
-        found = set(labels.values())
-        state = next((number for label, number in _WORST_FIRST if label in found), 0)
-        if not state:
-            return 0
-        counted = {
-            head.content
-            for slot, head in heads.items()
-            if labels[slot] not in (Freshness.UNMANAGED, Freshness.ORPHANED)
-        }
-        tokens = sum(-(-lengths.get(body, 0) // CHARACTERS_PER_TOKEN) for body in counted)
-        return tokens * _SHIFT + state
 
     def _put(self, path: str, old: int, new: int) -> None:
         if new:
@@ -226,6 +207,109 @@ class Chart:
 _NOTHING: Final = (0, 0, 0, 0, 0)
 
 
-def _copied(shelf: Shelf) -> list[list[str]]:
+def _copied(shelf: HeadCache) -> list[list[str]]:
     # Copied: the writing thread may add a head meanwhile.
     return [list(heads) for heads in list(shelf.slots.values())]
+
+
+def _judged(
+    frames: Frames,
+    tree: Tree,
+    path: str,
+    heads: dict[Slot, Head],
+    lengths: dict[BodyHash, int],
+) -> int:
+    if not heads or tree.get(path) is None:
+        return 0
+    labels = {
+        slot: judge(frames, tree, path, *slot, head).freshness for slot, head in heads.items()
+    }
+    found = set(labels.values())
+    state = next((number for label, number in _WORST_FIRST if label in found), 0)
+    if not state:
+        return 0
+    counted = {
+        head.content
+        for slot, head in heads.items()
+        if labels[slot] not in (Freshness.UNMANAGED, Freshness.ORPHANED)
+    }
+    tokens = sum(-(-lengths.get(body, 0) // CHARACTERS_PER_TOKEN) for body in counted)
+    return tokens * _SHIFT + state
+
+
+class States(NamedTuple):
+    """Heads by freshness: in all, per type, per agent, and which ones are not fresh because."""
+
+    totals: dict[str, int]
+    types: JsonObject
+    agents: list[JsonObject]
+    stale: list[JsonObject]
+
+
+class StateCounts:
+    """The states of all heads, counted again when the tree, a head or the configuration moves."""
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+        self._counted: tuple[object, States] | None = None
+
+    def of(self, present: Tree | None, nodes: int) -> States:
+        """Heads by freshness in a tree that is what is on disk; without one all are unknown."""
+        frames = self._frames
+        frames.declared.refresh()
+        rules = tuple(declared.rules for declared in frames.types.values())
+        key = (present.root_id if present else None, frames.heads.version, rules)
+        if self._counted is None or self._counted[0] != key:
+            self._counted = (key, _count_states(frames, present, nodes))
+        return self._counted[1]
+
+
+def _count_states(frames: Frames, tree: Tree | None, nodes: int) -> States:
+    totals = dict.fromkeys(("total", *(state.value for state in Freshness)), 0)
+    types: JsonObject = {}
+    covered: dict[str, set[str]] = {}
+    stale: list[JsonObject] = []
+    slots = sorted(frames.heads.slots.items())
+    frames.load_note_inputs(
+        head.frame_id
+        for (_, agent), heads in slots
+        if not agent.startswith(GENERATED_AGENT_PREFIX)
+        for head in list(heads.values())
+    )
+    for (frame_type, agent), heads in slots:
+        per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
+        nodes_of_agent = covered.setdefault(agent, set())
+        # Copied first: the writing thread may add a head meanwhile.
+        for path, head in list(heads.items()):
+            judged = Judged(Freshness.UNKNOWN)
+            if tree is not None:
+                judged = judge(frames, tree, path, frame_type, agent, head)
+            for counts in (totals, per_type):
+                counts["total"] += 1
+                counts[judged.freshness.value] += 1
+            if judged.freshness not in (Freshness.ORPHANED, Freshness.UNMANAGED):
+                nodes_of_agent.add(path)
+            written = not agent.startswith(GENERATED_AGENT_PREFIX)
+            if judged.because and (written or len(stale) < LISTED):
+                stale.append(_not_fresh(path, frame_type, agent, judged))
+    # Notes first: nothing makes those again by itself.
+    stale.sort(key=lambda one: (one["agent"].startswith(GENERATED_AGENT_PREFIX), one["path"]))
+    agents = [
+        {
+            "id": agent,
+            "nodes_with_frame": len(found),
+            "coverage_pct": round(100 * min(len(found), nodes) / nodes, 1) if nodes else 0.0,
+        }
+        for agent, found in sorted(covered.items())
+    ]
+    return States(totals, types, agents, stale[:LISTED])
+
+
+def _not_fresh(path: str, frame_type: str, agent: str, judged: Judged) -> JsonObject:
+    return {
+        "path": path,
+        "type": frame_type,
+        "agent": agent,
+        "freshness": judged.freshness.value,
+        "because": judged.because,
+    }

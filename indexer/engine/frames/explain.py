@@ -9,14 +9,17 @@ from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, Freshness, Head
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.freshness import bound_document, expected_basis, judge, stale_child
+from indexer.engine.frames.freshness import bound_document, fresh_in, judge, stale_child
 from indexer.engine.frames.heads import Slot
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.read import path_of
+from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType
+from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 _MAX_DEPTH: Final = 64
@@ -25,11 +28,11 @@ _SHOWN: Final = 8
 
 
 def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> JsonObject:
-    """The chain behind a path's head of a type."""
-    path = path_of(engine, node)
+    """Why a frame is what it is, or why it is stale."""
+    path, frames = path_of(engine, node), engine.frames
     slots = {
         slot: head
-        for slot, head in engine.shelf.heads_at(path).items()
+        for slot, head in frames.heads.heads_at(path).items()
         if frame_type in (None, slot[0])
     }
     if not slots:
@@ -38,8 +41,8 @@ def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> Json
             + (f" of type {frame_type}" if frame_type else ""),
             hint="`merkle regenerate` makes declared ones; `merkle put-frame` writes your own",
         )
-    tree = engine.tree_as_on_disk(path)
-    labels = {slot: judge(engine, tree, path, *slot, head) for slot, head in slots.items()}
+    tree = tree_as_on_disk(engine, path)
+    labels = {slot: judge(frames, tree, path, *slot, head) for slot, head in slots.items()}
     # Prefer what a generator keeps: its chain is the one people ask about.
     slot = min(
         slots,
@@ -52,9 +55,9 @@ def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> Json
     head, judged = slots[slot], labels[slot]
     chain: list[JsonObject] = []
     if judged.freshness is Freshness.FRESH:
-        _made_of(engine, path, slot, head, chain)
+        _made_of(frames, path, slot, head, chain)
     elif judged.freshness is Freshness.STALE:
-        _stale_by(engine, tree, path, slot, head, judged.because, chain)
+        _stale_by(frames, tree, path, slot, head, judged.because, chain)
     else:
         old = head.frame_id.hex()
         chain.append(_link(path, judged.freshness.value, judged.because, old, None))
@@ -66,13 +69,13 @@ def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> Json
         "freshness": judged.freshness.value,
         "because": judged.because,
         "chain": chain,
-        "model": _model_of(engine, head),
+        "model": _model_of(frames, head),
     }
 
 
-def _model_of(engine: Engine, head: Head) -> JsonObject | None:
+def _model_of(frames: Frames, head: Head) -> JsonObject | None:
     """What a model was asked and what did not fit, where a model wrote the frame."""
-    stored = engine.frames.frame(head.frame_id)
+    stored = frames.store.frame(head.frame_id)
     said = json.loads(stored.frame.meta).get("model") if stored is not None else None
     return said if isinstance(said, dict) else None
 
@@ -81,13 +84,13 @@ def _link(path: str, action: str, source: str, old: str | None, new: str | None)
     return {"path": path, "action": action, "input": source, "old": old, "new": new}
 
 
-def _made_of(engine: Engine, path: str, slot: Slot, head: Head, chain: list[JsonObject]) -> None:
+def _made_of(frames: Frames, path: str, slot: Slot, head: Head, chain: list[JsonObject]) -> None:
     """How a head came about: what moved since the one before, down to the file."""
     pending = [(path, slot, head)]
     while pending and len(chain) < _MAX_DEPTH:
         path, slot, head = pending.pop(0)
-        now = engine.frames.frame(head.frame_id)
-        before = engine.frames.head_before((path, *slot), head.frame_id)
+        now = frames.store.frame(head.frame_id)
+        before = frames.store.head_before((path, *slot), head.frame_id)
         action = head.action.value
         if now is None:
             return
@@ -95,17 +98,17 @@ def _made_of(engine: Engine, path: str, slot: Slot, head: Head, chain: list[Json
             old = before.frame.node_id.hex() if before else None
             chain.append(_link(path, action, "content", old, now.frame.node_id.hex()))
             continue
-        new_inputs = engine.frames.inputs(now.frame.inputs) or {}
+        new_inputs = frames.store.inputs(now.frame.inputs) or {}
         old_inputs: dict[str, Any] = {}
         if before is not None and before.frame.inputs is not None:
-            old_inputs = engine.frames.inputs(before.frame.inputs) or {}
+            old_inputs = frames.store.inputs(before.frame.inputs) or {}
         moved = _moved(old_inputs, new_inputs)
         if not moved:
             chain.append(_link(path, action, "nothing moved", None, head.frame_id.hex()))
         for name, old_value, new_value in moved[:_SHOWN]:
             where = paths.join(path, name)
             chain.append(_link(path, action, _shown(name, where), old_value, new_value))
-            below = _head_below(engine, where, slot[0])
+            below = _head_below(frames, where, slot[0])
             if below is not None and old_value is not None:
                 pending.append((where, *below))
         if len(moved) > _SHOWN:
@@ -117,8 +120,8 @@ def _shown(name: str, where: str) -> str:
     return "configuration" if name == FINGERPRINT else where
 
 
-def _head_below(engine: Engine, path: str, frame_type: str) -> tuple[Slot, Head] | None:
-    for slot, head in engine.shelf.heads_at(path).items():
+def _head_below(frames: Frames, path: str, frame_type: str) -> tuple[Slot, Head] | None:
+    for slot, head in frames.heads.heads_at(path).items():
         if slot[0] == frame_type and slot[1].startswith(GENERATED_AGENT_PREFIX):
             return slot, head
     return None
@@ -139,7 +142,7 @@ def _id_in(value: Any) -> str | None:
 
 
 def _stale_by(
-    engine: Engine,
+    frames: Frames,
     tree: Tree,
     path: str,
     slot: Slot,
@@ -150,9 +153,9 @@ def _stale_by(
     """From a stale head down to the very thing that moved."""
     frame_type, agent = slot
     if not agent.startswith(GENERATED_AGENT_PREFIX):
-        chain.append(_note_link(engine, tree, path, head, because))
+        chain.append(_note_link(frames, tree, path, head, because))
         return
-    declared = engine.types.get(frame_type)
+    declared = frames.types.get(frame_type)
     entry = tree.get(path)
     while declared is not None and entry is not None and len(chain) < _MAX_DEPTH:
         config = declared.rules.config_for(entry)
@@ -160,9 +163,9 @@ def _stale_by(
             old = head.config.hex() if head.config else None
             chain.append(_link(path, "stale", "configuration", old, config.hex()))
             return
-        step = stale_child(engine, declared, path, entry) if entry.folder is not None else None
+        step = stale_child(frames, declared, path, entry) if entry.folder is not None else None
         if step is None:
-            chain.append(_last_link(engine, tree, declared, path, entry, head))
+            chain.append(_last_link(frames, tree, declared, path, entry, head))
             return
         where, child, below = step
         if below is None:
@@ -176,28 +179,28 @@ def _stale_by(
 
 
 def _last_link(
-    engine: Engine, tree: Tree, declared: FrameType, path: str, entry: Entry, head: Head
+    frames: Frames, tree: Tree, declared: FrameType, path: str, entry: Entry, head: Head
 ) -> JsonObject:
     """What moved where nothing below did."""
-    if expected_basis(engine, tree, declared, path, entry) == head.basis:
+    if expected_basis(frames, declared, path, entry, fresh_in(frames, tree)) == head.basis:
         return _link(path, "stale", "invalidated", head.frame_id.hex(), None)
     if entry.folder is not None:
         return _link(path, "stale", "entries", None, entry.content_id.hex())
-    stored = engine.frames.frame(head.frame_id)
+    stored = frames.store.frame(head.frame_id)
     old = stored.frame.node_id.hex() if stored else None
     new = tree.node_id(path, entry).hex()
-    read = engine.types.get(declared.input or "")
+    read = frames.types.get(declared.input or "")
     if old == new and read is not None:
-        below = engine.shelf.head(path, read.name, read.rules.file_agent)
+        below = frames.heads.head(path, read.name, read.rules.file_agent)
         return _link(path, "stale", read.name, None, below.frame_id.hex() if below else None)
     return _link(path, "stale", "content", old, new)
 
 
-def _note_link(engine: Engine, tree: Tree, path: str, head: Head, because: str) -> JsonObject:
-    document = engine.note_inputs(head.frame_id) or {}
+def _note_link(frames: Frames, tree: Tree, path: str, head: Head, because: str) -> JsonObject:
+    document = frames.note_inputs(head.frame_id) or {}
     entry = tree.get(path)
     on = str(document.get("/on", "content"))
-    now = bound_document(engine, tree, path, entry, on) if entry else None
+    now = bound_document(frames, path, entry, on) if entry else None
     old_id = document.get("/content_id") or document.get("/sha256")
     new_id = (now or {}).get("/content_id") or (now or {}).get("/sha256")
     return _link(path, "stale", on if entry else because, old_id, new_id)

@@ -1,4 +1,4 @@
-"""Frames, heads and memo of an open workspace, kept in memory once they are needed."""
+"""The head cache: heads, memo and known frames, in memory once they are needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Moved = tuple[HeadKey, FrameId | None]
 _MOST_MOVED = 200_000
 
 
-class Shelf:
+class HeadCache:
     """A write-through cache over the frame store; only the owner's writing thread changes it.
 
     Other threads may read at any time. The lock makes sure that what one of them loads is not
@@ -49,7 +49,7 @@ class Shelf:
         self._indexed_below: int | None = None
         self._moved: list[Moved] | None = None
         """What moved since somebody last asked; None while nobody does."""
-        self._settled: dict[tuple[str, bytes], dict[str, ContentId]] = {}
+        self._current_below: dict[tuple[str, bytes], dict[str, ContentId]] = {}
         self.version = 0
         """Moves with every change of a head."""
         self._stepping = threading.Lock()
@@ -93,9 +93,9 @@ class Shelf:
                 found[slot] = head
         return found
 
-    def settled(self, rules: Rules) -> dict[str, ContentId]:
-        """Where nothing was stale, of a type that keeps no frames of folders."""
-        return self._settled.setdefault((rules.type, rules.folder_config), {})
+    def current_below(self, rules: Rules) -> dict[str, ContentId]:
+        """Folders with nothing stale below, by content id, of a type without folder frames."""
+        return self._current_below.setdefault((rules.type, rules.folder_config), {})
 
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""
@@ -166,7 +166,7 @@ class Shelf:
             self._inputs = self.store.input_hashes()
         return inputs in self._inputs
 
-    def keep(self, batch: FrameBatch) -> int:
+    def add(self, batch: FrameBatch) -> int:
         """Store a batch, without what is stored already, and take it into the cache."""
         with self._lock:
             batch.bodies = {
@@ -254,8 +254,8 @@ class Shelf:
                 if before is None or before.frame_id != head.frame_id:
                     old = None if before is None else before.frame_id
                     moved.append(((path, frame_type, agent), old))
-            self._note_moved(moved)
-        self._unsettle(batch.heads)
+            self._add_moved(moved)
+        self._forget_current(batch.heads)
         if self._memo is not None:
             self._memo.update(batch.memo)
         if self._models is not None:
@@ -263,17 +263,17 @@ class Shelf:
         if batch.heads:
             self._step(frozenset(path for path, _, _ in batch.heads))
 
-    def _note_moved(self, moved: list[Moved]) -> None:
+    def _add_moved(self, moved: list[Moved]) -> None:
         with self._moving:
             if self._moved is not None:
                 self._moved += moved
                 if len(self._moved) > _MOST_MOVED:
                     self._moved = None
 
-    def _unsettle(self, heads: Mapping[HeadKey, Head]) -> None:
+    def _forget_current(self, heads: Mapping[HeadKey, Head]) -> None:
         for (path, frame_type, _), head in heads.items():
             if head.verified is None:
-                for (kind, _), folders in self._settled.items():
+                for (kind, _), folders in self._current_below.items():
                     if kind == frame_type:
                         for above in paths.ancestors(path):
                             folders.pop(above, None)
@@ -314,7 +314,7 @@ class Shelf:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._models = self._next_seq = self._next_number = self._indexed_below = None
-            self._settled.clear()
+            self._current_below.clear()
             self._step(None)
         with self._moving:
             self._moved = None

@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import ChildFrame, Fingerprint, HeadKey
 from indexer.store.frames import FrameBatch, InputList, difference
-
-if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
 
 FINGERPRINT: Final = "/fingerprint"
 """No child can be called that: names contain no slash."""
@@ -32,29 +29,43 @@ def children_document(made_by: Fingerprint, children: Sequence[ChildFrame]) -> d
     return document
 
 
-def remember_inputs(
-    engine: Engine, key: HeadKey, document: dict[str, Any], batch: FrameBatch
-) -> bytes:
-    """Put a list into the batch and return its hash."""
+def inputs_text(document: dict[str, Any]) -> tuple[bytes, str]:
+    """The hash of a list and its one spelling."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    identity = hashlib.sha256(text.encode()).digest()
-    entry = InputList(None, text)
-    if len(document) >= _LONG:
-        entry = _as_difference(engine, key, document) or entry
-    batch.inputs[identity] = entry
-    engine.input_chains[key] = (
-        identity,
-        document if len(document) >= _LONG else None,
-        0 if entry.base is None else engine.input_chains[key][2] + 1,
-    )
-    return identity
+    return hashlib.sha256(text.encode()).digest(), text
 
 
-def _as_difference(engine: Engine, key: HeadKey, document: dict[str, Any]) -> InputList | None:
-    """The list as a change of the one this process stored for the same head before."""
-    known = engine.input_chains.get(key)
-    if known is None or known[1] is None or known[2] >= _MAX_CHAIN:
-        return None
-    change = difference(known[1], document)
-    text = json.dumps(change, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return InputList(known[0], text)
+class _Last(NamedTuple):
+    """The list that was last stored for a head."""
+
+    identity: bytes
+    document: dict[str, Any] | None
+    """None for a short list, which nothing is worth being stored as a difference from."""
+    chain: int
+    """How many differences have to be put together to read it."""
+
+
+class InputChains:
+    """The lists that this process stored last, to store the next ones as differences."""
+
+    def __init__(self) -> None:
+        self._last: dict[HeadKey, _Last] = {}
+
+    def forget(self) -> None:
+        """They may name lists that were not stored after all."""
+        self._last.clear()
+
+    def add(self, key: HeadKey, document: dict[str, Any], batch: FrameBatch) -> bytes:
+        """Put a list into the batch and return its hash."""
+        identity, text = inputs_text(document)
+        is_long = len(document) >= _LONG
+        before = self._last.get(key)
+        entry, chain = InputList(None, text), 0
+        if is_long and before and before.document is not None and before.chain < _MAX_CHAIN:
+            entry = InputList(
+                before.identity, inputs_text(difference(before.document, document))[1]
+            )
+            chain = before.chain + 1
+        batch.inputs[identity] = entry
+        self._last[key] = _Last(identity, document if is_long else None, chain)
+        return identity

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -28,14 +27,19 @@ from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_writer
 from indexer.engine.frames.freshness import ON, SHA256, bound_document, judge, note_basis
-from indexer.engine.frames.types import TYPE_NAME
+from indexer.engine.frames.inputs import inputs_text
+from indexer.engine.frames.types import TYPE_NAME, FrameType
 from indexer.engine.make.events import Event
 from indexer.engine.tree.resolve import resolve_node
+from indexer.engine.tree.scan import bring_up_to_date
 from indexer.errors import CorruptError, UsageError
 from indexer.regenerate.plan import EVERY_TYPE
-from indexer.store.frames import FrameBatch, InputList
+from indexer.store.frames import FrameBatch, FrameStore, InputList
+from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
+    from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 MAX_BODY: Final = 1 << 20
@@ -62,29 +66,31 @@ def put_frame(
     allow_secrets: bool = False,
 ) -> JsonObject:
     """Append a note, bound to what its author read."""
-    check_writer(engine, agent)
-    _check(engine, content, frame_type, meta or {}, allow_secrets)
-    path = resolve_node(engine, node)["path"]
-    engine.bring_up_to_date(path)
-    entry = engine.tree.get(path)
+    frames = engine.frames
+    check_writer(frames.store, agent)
+    _check(frames.types, content, frame_type, meta or {}, allow_secrets)
+    path = resolve_node(engine.tree, engine.trees, node)["path"]
+    bring_up_to_date(engine, path)
+    tree = engine.tree
+    entry = tree.get(path)
     if entry is None:
         raise FrameRefusedError(f"{paths.on_screen(path)} is gone", hint="scan, then look again")
-    if entry.kind is Kind.DIRECTORY and frame_type in engine.types:
+    if entry.kind is Kind.DIRECTORY and frame_type in frames.types:
         raise FrameRefusedError(
             f"folders' frames of type {frame_type} are made from their children's",
             hint="write about a file in it, or under a type of your own",
         )
     on = on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
-    node_id, document = _bound_to(engine, path, entry, on, seen)
-    record = _record(engine, path, frame_type, agent, content, node_id, document, meta or {})
+    node_id, document = _bound_to(frames, engine.trees, tree, path, entry, on, seen)
+    record = _record(frames, path, frame_type, agent, content, node_id, document, meta or {})
     key: HeadKey = (path, frame_type, agent)
-    known = engine.shelf.head(*key)
-    created = not engine.shelf.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
+    known = frames.heads.head(*key)
+    created = not frames.heads.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
     if known is None or known.frame_id.hex() != record["frame_id"]:
-        engine.journal_and_apply([record])
-    head = engine.shelf.head(*key)
+        engine.records.write([record])
+    head = frames.heads.head(*key)
     assert head is not None
-    judged = judge(engine, engine.tree, path, frame_type, agent, head)
+    judged = judge(frames, tree, path, frame_type, agent, head)
     return {
         "frame_id": head.frame_id.hex(),
         "created": created,
@@ -95,14 +101,18 @@ def put_frame(
 
 
 def _check(
-    engine: Engine, content: str, frame_type: str, meta: Mapping[str, str], allow_secrets: bool
+    types: Mapping[str, FrameType],
+    content: str,
+    frame_type: str,
+    meta: Mapping[str, str],
+    allow_secrets: bool,
 ) -> None:
     if not TYPE_NAME.fullmatch(frame_type):
         raise FrameRefusedError(
             f"{frame_type!r} is no frame type",
             hint="use lower-case letters, digits, dot, dash and underscore",
         )
-    declared = engine.types.get(frame_type)
+    declared = types.get(frame_type)
     if declared is not None and not declared.rules.gathers:
         raise FrameRefusedError(
             f"frames of type {frame_type} are kept by a generator",
@@ -142,26 +152,32 @@ def _check_meta(meta: Mapping[str, str]) -> None:
 
 
 def _bound_to(
-    engine: Engine, path: str, entry: Entry, on: str, seen: str | None
+    frames: Frames,
+    trees: TreeStore,
+    tree: Tree,
+    path: str,
+    entry: Entry,
+    on: str,
+    seen: str | None,
 ) -> tuple[NodeId, dict[str, Any]]:
     """The node an author read, and what of it the note is bound to."""
-    node_id, tree = engine.tree.node_id(path, entry), engine.tree
+    node_id, is_past = tree.node_id(path, entry), False
     if seen is not None and not is_id_prefix(seen):
         raise FrameRefusedError(f"{seen!r} is no NodeID", hint="give the id that was read")
     if seen is not None and not node_id.hex().startswith(seen):
-        found = engine.trees.tree_with_node(path, seen)
+        found = trees.tree_with_node(path, seen)
         if found is None:
             raise FrameRefusedError(
                 f"{paths.on_screen(path)} never had a NodeID that begins with {seen}",
                 hint="pass the node_id that get-node gave you",
             )
-        node_id, tree = found
-        old = tree.get(path)
+        node_id, then = found
+        old = then.get(path)
         assert old is not None
-        entry = old
-    document = bound_document(engine, tree, path, entry, on)
-    if document is None and tree is not engine.tree:
-        document = _frame_of_then(engine, path, node_id, on)
+        entry, is_past = old, True
+    document = bound_document(frames, path, entry, on)
+    if document is None and is_past:
+        document = _frame_of_then(frames.store, path, node_id, on)
     if document is None:
         raise FrameRefusedError(
             f"there is no fresh {on} of {paths.on_screen(path)} to bind to",
@@ -170,9 +186,9 @@ def _bound_to(
     return node_id, document
 
 
-def _frame_of_then(engine: Engine, path: str, node_id: NodeId, on: str) -> dict[str, Any] | None:
+def _frame_of_then(store: FrameStore, path: str, node_id: NodeId, on: str) -> dict[str, Any] | None:
     """What the generated frame of an older version said, from the history."""
-    for stored in engine.frames.history(path, on):
+    for stored in store.history(path, on):
         frame = stored.frame
         if frame.node_id == node_id and frame.agent.startswith(GENERATED_AGENT_PREFIX):
             return {ON: on, SHA256: frame.content.hex()}
@@ -180,7 +196,7 @@ def _frame_of_then(engine: Engine, path: str, node_id: NodeId, on: str) -> dict[
 
 
 def _record(
-    engine: Engine,
+    frames: Frames,
     path: str,
     frame_type: str,
     agent: str,
@@ -191,7 +207,7 @@ def _record(
     origin: str | None = None,
 ) -> JsonObject:
     """A frame as the journal keeps it."""
-    basis = note_basis(engine.algorithm, path, document)
+    basis = note_basis(frames.algorithm, path, document)
     identity = frame_id(basis, frame_type, agent, body_hash(content))
     record: JsonObject = {
         "kind": "frame",
@@ -203,17 +219,17 @@ def _record(
         "node_id": node_id.hex(),
         "inputs": document,
         "meta": dict(meta),
-        "created_ns": engine.clock.now_ns(),
+        "created_ns": frames.clock.now_ns(),
     }
     if origin is not None:
         record[CARRIED_FROM] = origin
     return record
 
 
-def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+def apply_frame(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     """Put a journalled frame into a batch, checking that it is what its id says."""
     path, frame_type, agent = record["path"], record["type"], record["agent"]
-    basis = note_basis(engine.algorithm, path, record["inputs"])
+    basis = note_basis(frames.algorithm, path, record["inputs"])
     content = body_hash(record["body"])
     identity = frame_id(basis, frame_type, agent, content)
     if identity.hex() != record["frame_id"]:
@@ -221,8 +237,7 @@ def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
             f"the frame {record['frame_id'][:12]} is not what its id says",
             hint="run `merkle repair`",
         )
-    text = json.dumps(record["inputs"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    inputs = hashlib.sha256(text.encode()).digest()
+    inputs, text = inputs_text(record["inputs"])
     meta = dict(record["meta"])
     action = Action.WRITTEN
     if CARRIED_FROM in record:
@@ -239,13 +254,13 @@ def apply_frame(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
     )  # fmt: skip
     if record.get("head", True):
         batch.heads[(path, frame_type, agent)] = Head(identity, basis, content, None, None, action)
-        _take_back_proofs(engine, path, frame_type, batch)
+        _take_back_proofs(frames, path, frame_type, batch)
 
 
-def _take_back_proofs(engine: Engine, path: str, frame_type: str, batch: FrameBatch) -> None:
+def _take_back_proofs(frames: Frames, path: str, frame_type: str, batch: FrameBatch) -> None:
     """Folders above that are made from notes of this type have to be shown fresh again."""
     above = paths.ancestors(path)
-    for (kind, agent), heads in engine.shelf.slots.items():
+    for (kind, agent), heads in frames.heads.slots.items():
         if kind in (frame_type, EVERY_TYPE) and agent.startswith(GENERATED_AGENT_PREFIX):
             for folder in above:
                 key = (folder, kind, agent)
@@ -254,21 +269,23 @@ def _take_back_proofs(engine: Engine, path: str, frame_type: str, batch: FrameBa
                     batch.heads[key] = head._replace(verified=None)
 
 
-def carry(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list[Event]:
+def carry(
+    frames: Frames, journalled: Records, tree: Tree, renames: Iterable[Rename]
+) -> list[Event]:
     """Let notes follow nodes that a new tree has elsewhere; gives back what to tell of it."""
-    records = carry_records(engine, tree, renames)
-    engine.journal_and_apply(records)
+    records = carry_records(frames, tree, renames)
+    journalled.write(records)
     return [
         Event("carried", record["path"], record["type"], FrameId(bytes.fromhex(record["frame_id"])))
         for record in records
     ]
 
 
-def carry_records(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list[JsonObject]:
+def carry_records(frames: Frames, tree: Tree, renames: Iterable[Rename]) -> list[JsonObject]:
     """The notes that follow renamed nodes: same content, same binding, new place."""
     moves = {rename.old: rename.new for rename in renames}
     found: list[tuple[str, str, str, Head]] = []
-    for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
+    for (frame_type, agent), heads in sorted(frames.heads.slots.items()):
         if agent.startswith(GENERATED_AGENT_PREFIX):
             continue
         for old in sorted(heads):
@@ -276,19 +293,19 @@ def carry_records(engine: Engine, tree: Tree, renames: Iterable[Rename]) -> list
             if above is not None:
                 new = moves[above] + old[len(above) :]
                 found.append((new, frame_type, agent, heads[old]))
-    frames = engine.frames.frames(head.frame_id for *_, head in found)
-    bodies = engine.shelf.bodies(head.content for *_, head in found)
-    engine.framing.load_note_inputs(head.frame_id for *_, head in found)
+    stored_frames = frames.store.frames(head.frame_id for *_, head in found)
+    bodies = frames.heads.bodies(head.content for *_, head in found)
+    frames.load_note_inputs(head.frame_id for *_, head in found)
     records = []
     for new, frame_type, agent, head in found:
-        document, entry = engine.note_inputs(head.frame_id), tree.get(new)
-        stored, body = frames.get(head.frame_id), bodies.get(head.content)
+        document, entry = frames.note_inputs(head.frame_id), tree.get(new)
+        stored, body = stored_frames.get(head.frame_id), bodies.get(head.content)
         if document is None or entry is None or stored is None or body is None:
             continue
         meta = {k: v for k, v in json.loads(stored.frame.meta).items() if k != CARRIED_FROM}
         node_id, origin = tree.node_id(new, entry), head.frame_id.hex()
-        record = _record(engine, new, frame_type, agent, body, node_id, document, meta, origin)
-        there = engine.shelf.head(new, frame_type, agent)
+        record = _record(frames, new, frame_type, agent, body, node_id, document, meta, origin)
+        there = frames.heads.head(new, frame_type, agent)
         if there is None or there.frame_id.hex() != record["frame_id"]:
             records.append(record)
     return records

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import paths
+from indexer.core.arguments import Count
 from indexer.core.clock import iso_utc
-from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, FrameId, Freshness, Head
+from indexer.core.frames import FrameId, Freshness, Head
+from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
 from indexer.engine.frames.heads import Slot
 from indexer.engine.search.corpus import live_corpus
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
+from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import CorruptError, UsageError
 from indexer.store.frames import StoredFrame
 
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 VIEWS: Final = ("recency", "type", "agent", "relevance")
-LISTED: Final = 50
-"""How many frames that are not fresh `status` names."""
 
 
 def get_node(
@@ -31,12 +32,12 @@ def get_node(
     node: str,
     *,
     view: str = "recency",
-    max_frames: int = 20,
+    max_frames: Count = 20,
     frame_type: str | None = None,
     agent: str | None = None,
     query: str | None = None,
 ) -> JsonObject:
-    """A node and the heads a view selects, in a deterministic order."""
+    """A node with the frames a view selects."""
     if view not in VIEWS:
         raise UsageError(f"there is no view {view!r}", hint=f"use one of: {', '.join(VIEWS)}")
     if (view == "relevance") != (query is not None):
@@ -45,18 +46,19 @@ def get_node(
         )
     if max_frames < 0:
         raise UsageError("max_frames cannot be negative")
-    found = resolve_node(engine, node)
+    found = resolve_node(engine.tree, engine.trees, node)
     path = found["path"]
-    tree = engine.tree_as_on_disk(path)
+    tree = tree_as_on_disk(engine, path)
     entry = tree.get(path)
     if entry is None:
         raise UnknownNodeError(f"{paths.on_screen(path)} is gone", hint="run `merkle scan`")
+    frames = engine.frames
     heads = {
         slot: head
-        for slot, head in engine.shelf.heads_at(path).items()
+        for slot, head in frames.heads.heads_at(path).items()
         if (frame_type is None or slot[0] == frame_type) and (agent is None or slot[1] == agent)
     }
-    stored = engine.frames.frames(head.frame_id for head in heads.values())
+    stored = frames.store.frames(head.frame_id for head in heads.values())
     lost = [head for head in heads.values() if head.frame_id not in stored]
     if lost:
         raise CorruptError(
@@ -65,7 +67,7 @@ def get_node(
         )
     scores = {} if query is None else _scores(engine, tree, path, query)
     chosen = _ordered(view, heads, stored, scores)[:max_frames]
-    bodies = engine.shelf.bodies(head.content for _, head in chosen)
+    bodies = frames.heads.bodies(head.content for _, head in chosen)
     return {
         "node_id": tree.node_id(path, entry).hex(),
         "path": path,
@@ -76,13 +78,16 @@ def get_node(
         "children": list(entry.folder.entries) if entry.folder else [],
         "frames": [
             _frame_document(
-                engine, stored[head.frame_id], slot, head,
-                judge(engine, tree, path, *slot, head), bodies,
+                stored[head.frame_id],
+                head,
+                judge(frames, tree, path, *slot, head),
+                bodies.get(head.content),
+                frames.counter,
             )
             for slot, head in chosen
         ],
         "frame_count": len(heads),
-    }  # fmt: skip
+    }
 
 
 def _scores(engine: Engine, tree: Tree, path: str, query: str) -> Mapping[FrameId, float]:
@@ -112,21 +117,15 @@ def _ordered(
 
 
 def _frame_document(
-    engine: Engine,
-    stored: StoredFrame,
-    slot: Slot,
-    head: Head,
-    judged: Judged,
-    bodies: dict[BodyHash, str],
+    stored: StoredFrame, head: Head, judged: Judged, content: str | None, counter: TokenCounter
 ) -> JsonObject:
-    content = bodies.get(head.content)
     return {
         "frame_id": head.frame_id.hex(),
-        "type": slot[0],
-        "agent": slot[1],
+        "type": stored.frame.type,
+        "agent": stored.frame.agent,
         "freshness": judged.freshness.value,
         "because": judged.because,
-        "tokens": engine.count_tokens(content) if content is not None else 0,
+        "tokens": counter.count_text(content) if content is not None else 0,
         "content": content,
         "created_at": iso_utc(stored.frame.created_ns),
         "node_id": stored.frame.node_id.hex(),
@@ -141,21 +140,24 @@ def list_frames(
     *,
     frame_type: str | None = None,
     content: bool = False,
-    limit: int | None = None,
+    limit: Count | None = None,
 ) -> JsonObject:
-    """The history of a path, newest first: all of it, or so many; also of a path that is gone."""
+    """The history of a node, newest first; with what the frames say on request.
+
+    A path that is gone has its history still.
+    """
     path = path_of(engine, node)
-    tree = engine.tree_as_on_disk(path)
-    heads = engine.shelf.heads_at(path)
-    stored = engine.frames.history(path, frame_type, limit)
-    known = engine.shelf.bodies(one.frame.content for one in stored)
+    tree, opened = tree_as_on_disk(engine, path), engine.frames
+    heads = opened.heads.heads_at(path)
+    stored = opened.store.history(path, frame_type, limit)
+    known = opened.heads.bodies(one.frame.content for one in stored)
     frames: list[JsonObject] = []
     for one in stored:
         frame = one.frame
         head = heads.get((frame.type, frame.agent))
         is_head = head is not None and head.frame_id == frame.frame_id
         if is_head and head is not None:
-            judged = judge(engine, tree, path, frame.type, frame.agent, head)
+            judged = judge(opened, tree, path, frame.type, frame.agent, head)
         else:
             judged = Judged(Freshness.STALE, "a later frame took its place")
         frames.append(
@@ -182,14 +184,14 @@ def list_frames(
 def get_head(
     engine: Engine, node: str, *, frame_type: str | None = None, agent: str | None = None
 ) -> JsonObject:
-    """The heads of a path per type and agent."""
+    """The heads of a node."""
     path = path_of(engine, node)
-    tree = engine.tree_as_on_disk(path)
+    tree = tree_as_on_disk(engine, path)
     heads = []
-    for slot, head in engine.shelf.heads_at(path).items():
+    for slot, head in engine.frames.heads.heads_at(path).items():
         if frame_type not in (None, slot[0]) or agent not in (None, slot[1]):
             continue
-        judged = judge(engine, tree, path, *slot, head)
+        judged = judge(engine.frames, tree, path, *slot, head)
         heads.append(
             {
                 "path": path,
@@ -207,73 +209,11 @@ def get_head(
 def path_of(engine: Engine, node: str) -> str:
     """The path of a node, also of one that is gone but has frames."""
     try:
-        return resolve_node(engine, node)["path"]
+        return resolve_node(engine.tree, engine.trees, node)["path"]
     except UnknownNodeError:
         if node.startswith("id:"):
             raise
         path = paths.parse(node.removeprefix("path:"))
-        if not engine.frames.history(path):
+        if not engine.frames.store.history(path):
             raise
         return path
-
-
-class States(NamedTuple):
-    """Heads by freshness: in all, per type, per agent, and which ones are not fresh because."""
-
-    totals: dict[str, int]
-    types: JsonObject
-    agents: list[JsonObject]
-    stale: list[JsonObject]
-
-
-def count_states(engine: Engine, tree: Tree | None) -> States:
-    """Judge every head; all unknown without a tree that is known to be what is on disk."""
-    totals = dict.fromkeys(("total", *(state.value for state in Freshness)), 0)
-    types: JsonObject = {}
-    covered: dict[str, set[str]] = {}
-    stale: list[JsonObject] = []
-    slots = sorted(engine.shelf.slots.items())
-    engine.framing.load_note_inputs(
-        head.frame_id
-        for (_, agent), heads in slots
-        if not agent.startswith(GENERATED_AGENT_PREFIX)
-        for head in list(heads.values())
-    )
-    for (frame_type, agent), heads in slots:
-        per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
-        nodes_of_agent = covered.setdefault(agent, set())
-        # Copied first: the writing thread may add a head meanwhile.
-        for path, head in list(heads.items()):
-            judged = Judged(Freshness.UNKNOWN)
-            if tree is not None:
-                judged = judge(engine, tree, path, frame_type, agent, head)
-            for counts in (totals, per_type):
-                counts["total"] += 1
-                counts[judged.freshness.value] += 1
-            if judged.freshness not in (Freshness.ORPHANED, Freshness.UNMANAGED):
-                nodes_of_agent.add(path)
-            written = not agent.startswith(GENERATED_AGENT_PREFIX)
-            if judged.because and (written or len(stale) < LISTED):
-                stale.append(_not_fresh(path, frame_type, agent, judged))
-    # Notes first: nothing makes those again by itself.
-    stale.sort(key=lambda one: (one["agent"].startswith(GENERATED_AGENT_PREFIX), one["path"]))
-    nodes = (tree or engine.tree).root.totals.nodes
-    agents = [
-        {
-            "id": agent,
-            "nodes_with_frame": len(found),
-            "coverage_pct": round(100 * min(len(found), nodes) / nodes, 1) if nodes else 0.0,
-        }
-        for agent, found in sorted(covered.items())
-    ]
-    return States(totals, types, agents, stale[:LISTED])
-
-
-def _not_fresh(path: str, frame_type: str, agent: str, judged: Judged) -> JsonObject:
-    return {
-        "path": path,
-        "type": frame_type,
-        "agent": agent,
-        "freshness": judged.freshness.value,
-        "because": judged.because,
-    }

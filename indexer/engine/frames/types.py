@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,8 +19,10 @@ from indexer.core.frames import (
     fingerprint,
 )
 from indexer.core.hashing import prefixed
-from indexer.engine.models.prompt_files import read_prompt
+from indexer.core.tokens import TiktokenCounter
+from indexer.engine.models.prompt_files import own_prompts, prompt_contents, read_prompt
 from indexer.engine.models.settings import load_llm_settings
+from indexer.engine.settings import FILE, Settings, load_settings, read_document
 from indexer.errors import UsageError
 from indexer.generators import base as generators
 from indexer.generators.base import Generator
@@ -34,7 +35,6 @@ from indexer.synthesis.base import Policy, Tokens
 from indexer.synthesis.registry import make_policy, policy_names
 
 DEFAULT_TYPES: Final[dict[str, Any]] = {"outline": {"file": "outline", "folder": "summarize"}}
-DEFAULT_TOKENIZER: Final = "o200k_base"
 DEFAULT_POLICY: Final = "concatenate"
 """How frames of a type that is not declared are put together."""
 _KEYS: Final = {"scope", "file", "folder", "input", "verify", "share"}
@@ -95,6 +95,47 @@ class FrameType:
         """The models that write frames of this type."""
         made = [maker.writer for maker in (self.file, self.folder) if maker is not None]
         return tuple(writer for writer in made if writer is not None)
+
+
+class DeclaredTypes:
+    """The types that merkle.toml declares, read again when it or a prompt of theirs changes."""
+
+    def __init__(self, root: Path, counter: TiktokenCounter) -> None:
+        self._root = root
+        self.tokens = Tokens(counter.encoding_name, counter.count_text)
+        self._read: tuple[bytes | None, ...] | None = None
+        """The contents of the file and of the prompts that the types were read with."""
+        self._prompts: tuple[str, ...] = ()
+        self._types: dict[str, FrameType] = {}
+        self._settings: Settings | None = None
+
+    @property
+    def types(self) -> dict[str, FrameType]:
+        """The declared types, as last read."""
+        if self._read is None:
+            self.refresh()
+        return self._types
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that were read with them."""
+        if self._settings is None:
+            self.refresh()
+            assert self._settings is not None
+        return self._settings
+
+    def refresh(self) -> None:
+        """Read everything again when something has changed."""
+        try:
+            text: bytes | None = (self._root / FILE).read_bytes()
+        except OSError:
+            text = None
+        if self._read != (text, *prompt_contents(self._root, self._prompts)):
+            settings = load_settings(self._root)
+            types = load_types(self._root, settings.size_limit, self.tokens)
+            self._prompts = own_prompts(types.values())
+            self._settings, self._types = settings, types
+            self._read = (text, *prompt_contents(self._root, self._prompts))
 
 
 MakeWriter = Callable[[str, Mapping[str, object]], ModelWriter]
@@ -198,13 +239,7 @@ def bystanders(types: Mapping[str, FrameType], name: str) -> dict[str, Rules]:
 
 
 def _declared(root: Path) -> dict[str, Any]:
-    path = root / "merkle.toml"
-    if not path.exists():
-        return DEFAULT_TYPES
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise TypeConfigError(f"merkle.toml: {error}", hint="mend the file") from error
+    document = read_document(root / FILE) or {}
     types = document.get("types")
     if types is None:
         return DEFAULT_TYPES

@@ -13,7 +13,7 @@ from indexer.engine.make.events import Event
 from indexer.regenerate.plan import Step, stale_steps
 
 if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
+    from indexer.engine.frames.opened import Frames
 
 NAMED: Final = 5
 """Children that are named; the others are counted."""
@@ -21,11 +21,11 @@ NAMED: Final = 5
 HINT: Final = "--recursive makes the frames below first"
 
 
-def held_up(engine: Engine, declared: FrameType, step: Step) -> Event | None:
+def blocked(frames: Frames, declared: FrameType, step: Step) -> Event | None:
     """Why a folder's frame cannot be made current by itself; None where it can."""
     if step.entry.folder is None:
         return None
-    below = [path for path, _, _ in stale_children(engine, declared, step.path, step.entry)]
+    below = [path for path, _, _ in stale_children(frames, declared, step.path, step.entry)]
     if not below:
         return None
     more = f" and {len(below) - NAMED:,} more" if len(below) > NAMED else ""
@@ -33,12 +33,12 @@ def held_up(engine: Engine, declared: FrameType, step: Step) -> Event | None:
     return Event("failed", step.path, declared.name, None, because, tuple(below))
 
 
-def all_held_up(
-    engine: Engine, tree: Tree, declared: FrameType, within: str = paths.ROOT
+def all_blocked(
+    frames: Frames, tree: Tree, declared: FrameType, within: str = paths.ROOT
 ) -> Iterator[Event]:
     """What a run that enters no folder had to leave as it is."""
-    head_of = engine.shelf.heads_of(declared.name)
+    head_of = frames.heads.heads_of(declared.name)
     for step in stale_steps(tree, declared.rules, head_of, within, recursive=False):
-        event = held_up(engine, declared, step)
+        event = blocked(frames, declared, step)
         if event is not None:
             yield event

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import Action, BodyHash, ChildBody, body_hash
-from indexer.engine.frames.heads import Shelf
+from indexer.engine.frames.heads import HeadCache
 from indexer.errors import CorruptError
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
@@ -27,8 +27,8 @@ class MadeBody(NamedTuple):
 class Bodies:
     """Texts by hash, read from the store where they are not at hand."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    def __init__(self, heads: HeadCache) -> None:
+        self._heads = heads
         self.texts: dict[BodyHash, str] = {}
 
     def of(self, content: BodyHash) -> str:
@@ -47,9 +47,9 @@ class Bodies:
     def read(self, wanted: Iterable[BodyHash]) -> None:
         """Bring some to hand in one go."""
         missing = [content for content in wanted if content not in self.texts]
-        self.texts.update(self._shelf.bodies(missing))
+        self.texts.update(self._heads.bodies(missing))
 
-    def keep(self, body: str, batch: FrameBatch) -> BodyHash:
+    def add(self, body: str, batch: FrameBatch) -> BodyHash:
         """A new body, for a batch and for what is made after it."""
         content = body_hash(body)
         batch.bodies[content] = self.texts[content] = body

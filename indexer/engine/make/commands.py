@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    HeadKey,
-    MemoKey,
-    key_of_file,
-    key_of_folder,
-)
-from indexer.core.tree import Entry
+from indexer.core.arguments import Amount, Count
+from indexer.core.frames import GENERATED_AGENT_PREFIX, HeadKey
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_writer
-from indexer.engine.frames.freshness import parts_of
+from indexer.engine.frames.freshness import fresh_in
+from indexer.engine.frames.recipe import memo_key
 from indexer.engine.frames.types import (
-    DEFAULT_TOKENIZER,
     FrameType,
     bystanders,
     folder_config,
     folder_maker,
     undeclared_type,
 )
+from indexer.engine.long_work import LongWork
 from indexer.engine.make.blocked import HINT, NAMED
 from indexer.engine.make.events import Event
 from indexer.engine.make.plan import Plan
 from indexer.engine.make.run import Limits, Run
 from indexer.engine.tree.resolve import resolve_node
-from indexer.engine.tree.scan import all_of
+from indexer.engine.tree.scan import bring_up_to_date, scan, tree_as_on_disk
 from indexer.errors import UsageError
 from indexer.regenerate.plan import sources_of
 from indexer.synthesis.base import Tokens
@@ -44,65 +39,74 @@ _IN_RECORD: Final = 2000
 """Keys or heads in one journal record."""
 
 
-def _chosen(engine: Engine, frame_type: str | None) -> list[FrameType]:
+Types = Mapping[str, FrameType]
+
+
+def _chosen(types: Types, frame_type: str | None) -> list[FrameType]:
     if frame_type is None:
-        return list(engine.types.values())
-    if frame_type not in engine.types:
+        return list(types.values())
+    if frame_type not in types:
         raise UsageError(
             f"type {frame_type} is not declared",
-            hint=f"declared are: {', '.join(engine.types) or 'none'}; see merkle.toml",
+            hint=f"declared are: {', '.join(types) or 'none'}; see merkle.toml",
         )
-    return [engine.types[frame_type]]
+    return [types[frame_type]]
 
 
-def _with_sources(engine: Engine, chosen: list[FrameType]) -> list[FrameType]:
+def _with_sources(types: Types, chosen: list[FrameType]) -> list[FrameType]:
     """The chosen types, each after the types whose frames it reads."""
-    inputs = _inputs(engine)
+    inputs = {name: declared.input for name, declared in types.items()}
     names = dict.fromkeys(name for one in chosen for name in sources_of(inputs, one.name))
-    return [engine.types[name] for name in names]
-
-
-def _sources(engine: Engine, declared: FrameType) -> list[FrameType]:
-    return _with_sources(engine, [declared])[:-1] if declared.name in engine.types else []
-
-
-def _inputs(engine: Engine) -> dict[str, str | None]:
-    return {name: declared.input for name, declared in engine.types.items()}
+    return [types[name] for name in names]
 
 
 def _look(engine: Engine, path: str) -> None:
     """Record what is on disk at and below a path, before frames are made from it."""
     if engine.trees.head() is None:
-        engine.scan()
-    elif not engine.served:
-        engine.reconcile(all_of(engine.root, path))
+        scan(engine)
+    else:
+        bring_up_to_date(engine, path)
 
 
 def regenerate(
     engine: Engine,
-    node: str,
+    node: str = "",
     *,
-    frame_type: str | None,
-    recursive: bool,
-    plan: bool,
-    agent: str | None,
-    limits: Limits,
-    progress: Callable[[int], None] | None,
-) -> Run | PlanRun:
-    """Begin to make what is stale again, in declared scopes only; `plan` only tells."""
-    engine.refresh_types()
+    frame_type: str | None = None,
+    recursive: bool = True,
+    plan: bool = False,
+    agent: str | None = None,
+    max_calls: Count | None = None,
+    max_cost: Amount | None = None,
+    yes: bool = False,
+    models: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> LongWork:
+    """Make again what is stale at a node, or only tell what that would be.
+
+    Calls of models are limited by `max_calls` and `max_cost`; without either, a large run
+    has to be agreed to with `yes`. Without `models` none is asked.
+    """
+    frames = engine.frames
+    frames.declared.refresh()
     if agent is not None and not plan:
-        check_writer(engine, agent)
-    chosen = _with_sources(engine, _chosen(engine, frame_type))
-    path = resolve_node(engine, node)["path"] if node else paths.ROOT
+        check_writer(frames.store, agent)
+    chosen = _with_sources(frames.types, _chosen(frames.types, frame_type))
+    path = resolve_node(engine.tree, engine.trees, node)["path"] if node else paths.ROOT
     if plan:
-        tree = engine.tree_as_on_disk(path)
-        return PlanRun(Plan(engine, tree, chosen, path, recursive, ask_team=True))
+        tree = tree_as_on_disk(engine, path)
+        return PlanRun(Plan(frames, tree, chosen, path, recursive, exchange=engine.exchange))
     _look(engine, path)
     return Run(
-        engine, path, chosen, recursive=recursive, limits=limits, progress=progress,
-        asked_by=agent, result=regeneration_document,
-    )  # fmt: skip
+        engine,
+        path,
+        chosen,
+        recursive=recursive,
+        limits=Limits(max_calls, max_cost, yes, models),
+        progress=progress,
+        asked_by=agent,
+        result=regeneration_document,
+    )
 
 
 def regeneration_document(run: Run) -> JsonObject:
@@ -155,8 +159,8 @@ class PlanRun:
         return {
             "regenerated": 0,
             "reused": 0,
-            "failed": [_failure(event) for event in self._plan.held_up],
-            "unchanged": not entries and not self._plan.held_up,
+            "failed": [_failure(event) for event in self._plan.blocked],
+            "unchanged": not entries and not self._plan.blocked,
             "plan": entries,
             "totals": totals.document(),
         }
@@ -167,20 +171,27 @@ def synthesize(
     node: str,
     *,
     frame_type: str,
-    policy: str | None,
-    agent: str | None,
-    limits: Limits,
-    progress: Callable[[int], None] | None,
-) -> Run:
-    """Begin to make the frames of a type for a folder and everything below, on request."""
-    engine.refresh_types()
+    policy: str | None = None,
+    agent: str | None = None,
+    max_calls: Count | None = None,
+    max_cost: Amount | None = None,
+    yes: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> LongWork:
+    """Frames of a type for a folder, children first.
+
+    Calls of models are limited as in `regenerate`.
+    """
+    frames = engine.frames
+    frames.declared.refresh()
+    types, tokens = frames.types, frames.declared.tokens
     if agent is not None:
-        check_writer(engine, agent, "synthesize")
-    path = resolve_node(engine, node)["path"]
-    if frame_type in engine.types:
-        declared = engine.types[frame_type]
+        check_writer(frames.store, agent, "synthesize")
+    path = resolve_node(engine.tree, engine.trees, node)["path"]
+    if frame_type in types:
+        declared = types[frame_type]
     else:
-        declared = undeclared_type(frame_type, path, policy, _tokens(engine))
+        declared = undeclared_type(frame_type, path, policy, tokens)
     _look(engine, path)
     entry = engine.tree.get(path)
     if entry is None or entry.folder is None:
@@ -188,11 +199,12 @@ def synthesize(
             f"{paths.on_screen(path)} is not a folder", hint="synthesize works on folders"
         )
     if policy is not None and not (declared.folder and declared.folder.policy.name == policy):
-        declared = _with_policy(engine, declared, policy)
-    chosen = [_reaching(one, path) for one in (*_sources(engine, declared), declared)]
+        declared = _with_policy(declared, policy, tokens)
+    read = _with_sources(types, [declared])[:-1] if declared.name in types else []
+    chosen = [_reaching(one, path) for one in (*read, declared)]
 
     def document(run: Run) -> JsonObject:
-        head = engine.shelf.head(path, frame_type, declared.rules.folder_agent)
+        head = frames.heads.head(path, frame_type, declared.rules.folder_agent)
         events = run.outcome.events
         return {
             "frame_id": head.frame_id.hex() if head else None,
@@ -208,9 +220,15 @@ def synthesize(
         }
 
     return Run(
-        engine, path, chosen, recursive=True, limits=limits, progress=progress, asked_by=agent,
+        engine,
+        path,
+        chosen,
+        recursive=True,
+        limits=Limits(max_calls, max_cost, yes),
+        progress=progress,
+        asked_by=agent,
         result=document,
-    )  # fmt: skip
+    )
 
 
 def _reaching(declared: FrameType, path: str) -> FrameType:
@@ -220,12 +238,8 @@ def _reaching(declared: FrameType, path: str) -> FrameType:
     return replace(declared, rules=replace(declared.rules, scopes=(path,)))
 
 
-def _tokens(engine: Engine) -> Tokens:
-    return Tokens(DEFAULT_TOKENIZER, engine.count_tokens)
-
-
-def _with_policy(engine: Engine, declared: FrameType, policy: str) -> FrameType:
-    made = folder_maker(policy, {}, _tokens(engine))
+def _with_policy(declared: FrameType, policy: str, tokens: Tokens) -> FrameType:
+    made = folder_maker(policy, {}, tokens)
     rules = declared.rules
     rules = replace(
         rules,
@@ -236,30 +250,36 @@ def _with_policy(engine: Engine, declared: FrameType, policy: str) -> FrameType:
     return replace(declared, folder=made, rules=rules)
 
 
-def invalidate(engine: Engine, node: str, *, frame_type: str | None) -> JsonObject:
-    """Bump the memo generation of the frames at a node and below, and take back their proof."""
-    engine.refresh_types()
-    path = resolve_node(engine, node)["path"]
+def invalidate(engine: Engine, node: str, *, frame_type: str | None = None) -> JsonObject:
+    """Make generated frames run again next time, past the memo.
+
+    The generation of their memo keys moves, and their proofs are taken back.
+    """
+    frames = engine.frames
+    frames.declared.refresh()
+    path = resolve_node(engine.tree, engine.trees, node)["path"]
     _look(engine, path)
+    tree = engine.tree
+    is_fresh = fresh_in(frames, tree)
     keys: dict[str, int] = {}
     heads: list[HeadKey] = []
     fallen: dict[HeadKey, None] = {}
-    for declared in _chosen(engine, frame_type):
+    for declared in _chosen(frames.types, frame_type):
         rules = declared.rules
         found: list[HeadKey] = []
-        for where, entry in engine.tree.walk(path):
+        for where, entry in tree.walk(path):
             agent = rules.agent_for(entry)
-            head = engine.shelf.head(where, declared.name, agent)
+            head = frames.heads.head(where, declared.name, agent)
             if head is None or not rules.wants(entry) or not rules.covers(where):
                 continue
-            key = memo_key(engine, declared, where, entry)
+            key = memo_key(frames, declared, where, entry, is_fresh)
             if key is not None:
-                keys[key.hex()] = engine.shelf.memo(key)[0] + 1
+                keys[key.hex()] = frames.heads.memo(key)[0] + 1
             found.append((where, declared.name, agent))
-        others = bystanders(engine.types, declared.name)
-        fallen.update(dict.fromkeys(engine.shelf.unproved(found, rules, others)))
+        others = bystanders(frames.types, declared.name)
+        fallen.update(dict.fromkeys(frames.heads.unproved(found, rules, others)))
         heads += found
-    engine.journal_and_apply(_invalidations(keys, list(dict.fromkeys((*heads, *fallen)))))
+    engine.records.write(_invalidations(keys, list(dict.fromkeys((*heads, *fallen)))))
     return {"invalidated": len(heads)}
 
 
@@ -279,23 +299,3 @@ def _invalidations(keys: dict[str, int], heads: list[HeadKey]) -> list[JsonObjec
         for at in range(0, len(heads), _IN_RECORD)
     ]
     return records
-
-
-def memo_key(engine: Engine, declared: FrameType, path: str, entry: Entry) -> MemoKey | None:
-    """The key under which a node's present frame was or would be computed."""
-    if entry.folder is None:
-        if declared.file is None:
-            return None
-        raw = paths.text_to_bytes(paths.split(path)[1])
-        if declared.input is not None:
-            read = engine.types[declared.input]
-            below = engine.shelf.head(path, read.name, read.rules.agent_for(entry))
-            if below is None:
-                return None
-            return key_of_file(declared.file.print, declared.name, raw, below.content)
-        return key_of_file(declared.file.print, declared.name, raw, entry.content_id)
-    if declared.folder is None:
-        return None
-    parts = parts_of(engine, engine.tree, declared, path, entry)
-    bodies = [part.body for part in parts]
-    return key_of_folder(declared.folder.print, declared.name, bodies)

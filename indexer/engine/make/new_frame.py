@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core.frames import Action, BasisHash, BodyHash, Frame, Head, frame_id
 from indexer.core.ids import NodeId
-from indexer.engine.frames.inputs import remember_inputs
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Event
 from indexer.regenerate.plan import Step
 from indexer.store.frames import FrameBatch
 
 if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
+    from indexer.engine.frames.opened import Frames
 
 
 _ACTION_ALONE: Final = {action: json.dumps({"action": action.value}) for action in Action}
@@ -37,7 +36,7 @@ class MadeFrame(NamedTuple):
 
 
 def place(
-    engine: Engine,
+    frames: Frames,
     declared: FrameType,
     step: Step,
     made: MadeFrame,
@@ -49,7 +48,7 @@ def place(
     identity = frame_id(made.basis, kind, made.agent, made.content)
     verified = step.entry.content_id if made.current else None
     key = (step.path, kind, made.agent)
-    old = engine.shelf.head(*key)
+    old = frames.heads.head(*key)
     config = declared.rules.config_for(step.entry)
     head = Head(identity, made.basis, made.content, verified, config, action)
     if old is not None and old.frame_id == identity:
@@ -61,11 +60,11 @@ def place(
         return [Event(action.value, step.path, kind, identity)] if ran else []
     inputs = None
     if made.document is not None:
-        inputs = remember_inputs(engine, key, made.document, batch)
+        inputs = frames.input_chains.add(key, made.document, batch)
     batch.frames.append(
         Frame(
             identity, step.path, kind, made.agent, made.basis, made.content, made.node_id, inputs,
-            _meta(action, made.about, asked_by), engine.clock.now_ns(),
+            _meta(action, made.about, asked_by), frames.clock.now_ns(),
         )
     )  # fmt: skip
     batch.heads[key] = head

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.frames import (
-    Action,
-    BodyHash,
-    ChildBody,
-    ChildFrame,
-    Head,
-    MemoKey,
-    basis_of_generated,
-    basis_of_synthesis,
-    key_of_file,
-    key_of_folder,
-)
+from indexer.core.frames import Action, BodyHash, ChildBody, ChildFrame, Head, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
-from indexer.engine.frames.freshness import Part, fresh_head, parts_of
+from indexer.engine.frames.freshness import fresh_head, fresh_in
 from indexer.engine.frames.inputs import children_document
+from indexer.engine.frames.recipe import (
+    Part,
+    file_basis,
+    file_key,
+    folder_basis,
+    folder_key,
+    parts_of,
+)
 from indexer.engine.frames.types import FrameType, bystanders
-from indexer.engine.late import LateModule
 from indexer.engine.make.bodies import Bodies, MadeBody
 from indexer.engine.make.events import Event, Outcome
 from indexer.engine.make.new_frame import MadeFrame, place
@@ -38,18 +34,17 @@ from indexer.engine.models.questions import (
     TextSource,
     about_model,
 )
-from indexer.engine.team.chunk import Children, FolderWave, TeamWork
+from indexer.engine.team.chunk import Children, FolderWave, TeamChunk
 from indexer.generators.llm.writer import ModelWriter
 from indexer.regenerate.plan import Step, chunks, stale_steps, waves
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
 
 if TYPE_CHECKING:
-    from indexer.engine.team import models as model_team
+    from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.opened import Frames
+    from indexer.engine.team.exchange import Exchange
     from indexer.engine.workspace import Engine
-else:
-    # Only in a team with types that models write.
-    model_team = LateModule("indexer.engine.team.models")
 
 CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
@@ -62,17 +57,27 @@ _SHORT_CHUNK: Final = 60
 """Steps up to which each policy reads for itself."""
 
 
+class Team(NamedTuple):
+    """What a pass needs in order to work with a team."""
+
+    exchange: Callable[[], Exchange | None]
+    """The dealings with the team that the settings name now."""
+    records: Records
+
+
 @dataclass(slots=True)
-class Regeneration:
+class OnePass:
     """Passes over one declared type, a stored chunk at a time."""
 
-    engine: Engine
+    frames: Frames
     tree: Tree
     type: FrameType
     outcome: Outcome
     progress: Callable[[int], None] | None = None
     asked_by: str | None = None
     """Who asked for it: kept beside the frames, no part of their ids."""
+    team: Team | None = None
+    """How to reach the team, and to journal what it paid for; None where it is not asked."""
     answers: Answers = field(default_factory=NoAnswers)
     """Who is told what a model has to write."""
     patient: bool = False
@@ -83,12 +88,12 @@ class Regeneration:
     _pool: GeneratorPool | None = None
     patience: float | None = None
     """Seconds to wait for what another machine computes; None: as long as it does."""
-    _team: TeamWork | None = None
+    _chunk: TeamChunk | None = None
     _stuck: set[tuple[str, bytes]] = field(default_factory=set)
     """What could not be made current with the content it has: not tried again in this pass."""
 
     def __post_init__(self) -> None:
-        self._bodies = Bodies(self.engine.shelf)
+        self._bodies = Bodies(self.frames.heads)
 
     def run(self, within: str = paths.ROOT, *, recursive: bool = True) -> None:
         """Make everything that is stale in the scope."""
@@ -98,7 +103,7 @@ class Regeneration:
             for chunk in chunks(iter(steps), TEAM_CHUNK if self._is_shared else CHUNK):
                 files -= self._run_chunk(chunk, files)
                 if self.progress is not None:
-                    self.progress(len(chunk) - (self._team.told_of if self._team else 0))
+                    self.progress(len(chunk) - (self._chunk.told_of if self._chunk else 0))
             self._give_what_is_due()
         finally:
             self.close()
@@ -123,16 +128,16 @@ class Regeneration:
             self._pool = None
 
     def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
-        head_of = self.engine.shelf.heads_of(self.type.name)
-        settled = self.engine.shelf.settled(self.type.rules)
+        head_of = self.frames.heads.heads_of(self.type.name)
+        current = self.frames.heads.current_below(self.type.rules)
         steps = stale_steps(
-            self.tree, self.type.rules, head_of, within, recursive=recursive, settled=settled
+            self.tree, self.type.rules, head_of, within, recursive=recursive, settled=current
         )
         return (step for step in steps if (step.path, step.entry.content_id) not in self._stuck)
 
     def _note_stuck(self, chunk: Iterable[Step]) -> None:
         rules = self.type.rules
-        head_of = self.engine.shelf.heads_of(rules.type)
+        head_of = self.frames.heads.heads_of(rules.type)
         for step in chunk:
             if not rules.is_current(head_of(step.path, rules.agent_for(step.entry)), step.entry):
                 self._stuck.add((step.path, step.entry.content_id))
@@ -146,44 +151,51 @@ class Regeneration:
         ):
             sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
             self._pool = GeneratorPool(
-                self.engine.root, self.engine.algorithm, maker.generator, sent
+                self.frames.root, self.frames.algorithm, maker.generator, sent
             )
         return self._pool
 
     # -- with the team
 
     @property
-    def _is_shared(self) -> bool:
-        return self.engine.framing.exchange is not None and self.type.share
+    def _exchange(self) -> Exchange | None:
+        return self.team.exchange() if self.team is not None else None
 
-    def _begin_teamwork(self) -> None:
-        """In a team, who computes what is settled chunk by chunk."""
-        exchange, shelf = self.engine.framing.exchange, self.engine.shelf
-        self._team = None
-        if exchange is not None and self._is_shared:
-            self._team = TeamWork(
-                exchange, lambda key: shelf.memo(key)[0], self._bodies.texts, self.patience,
+    @property
+    def _is_shared(self) -> bool:
+        return self.type.share and self._exchange is not None
+
+    def _begin_chunk(self) -> None:
+        """In a team, who computes what is decided chunk by chunk."""
+        exchange, heads = self._exchange, self.frames.heads
+        self._chunk = None
+        if exchange is not None and self.type.share:
+            self._chunk = TeamChunk(
+                exchange,
+                lambda key: heads.memo(key)[0],
+                self._bodies.texts,
+                self.patience,
                 self.progress,
-            )  # fmt: skip
+            )
 
     def _give_what_is_due(self) -> None:
-        exchange = self.engine.framing.exchange
+        exchange = self._exchange
         if exchange is not None:
             exchange.catch_up()
 
     def _share_folders(self, wave: list[Step], chunk: list[Step], batch: FrameBatch) -> FolderWave:
         """Results of a wave's folders: from the team, or computed here for the team too."""
         shared, maker = FolderWave(), self.type.folder
-        if self._team is None or maker is None:
+        if self._chunk is None or maker is None:
             return shared
         waiting: dict[MemoKey, list[Step]] = {}
         for step in wave:
-            if step.entry.folder is None or self._team.waits_below(step.path):
+            if step.entry.folder is None or self._chunk.waits_below(step.path):
                 continue
             children = shared.children[step.path] = self._children(step, batch)
             if not children[2] and (self.patient or maker.writer is not None):
                 continue
-            key = key_of_folder(maker.print, self.type.name, children[1])
+            key = folder_key(self.type, children[1])
             if self._memo(key, batch)[1] is None:
                 shared.first.setdefault(key, step.path)
                 waiting.setdefault(key, []).append(step)
@@ -197,32 +209,37 @@ class Regeneration:
         if maker.writer is not None:
             self._take_paid(list(waiting))
         else:
-            self._team.settle(waiting, batch, compute)
+            self._chunk.get_or_compute(waiting, batch, compute)
         return shared
 
     def _take_paid(self, keys: list[MemoKey]) -> None:
         """Answers of models that another member has; asking for more is not decided here."""
-        if self._team is not None and keys:
-            model_team.take_paid(self.engine, keys)
+        exchange = self._exchange
+        if self._chunk is None or self.team is None or exchange is None or not keys:
+            return
+        # Imported late: only in a team with types that models write.
+        from indexer.engine.team.models import take_paid
+
+        take_paid(exchange, self.frames.heads, self.team.records, keys)
 
     def _memo(self, key: MemoKey, batch: FrameBatch) -> tuple[int, BodyHash | None]:
-        return batch.memo.get(key) or self.engine.shelf.memo(key)
+        return batch.memo.get(key) or self.frames.heads.memo(key)
 
     # -- a chunk
 
     def _run_chunk(self, chunk: list[Step], files: int) -> int:
         """Make and store one group; returns how many files were in it."""
         batch = FrameBatch()
-        self._begin_teamwork()
+        self._begin_chunk()
         of_files = [step for step in chunk if step.entry.kind is Kind.FILE]
         made = self._make_files(of_files, files, batch)
         self._fetched = False
         told: dict[str, list[Event]] = {}
         # Alone all in turn; in a team what can be asked for together.
-        for wave in waves(chunk) if self._team else [chunk]:
+        for wave in waves(chunk) if self._chunk else [chunk]:
             shared = self._share_folders(wave, chunk, batch)
             for step in wave:
-                if self._team and step.path in self._team.elsewhere:
+                if self._chunk and step.path in self._chunk.elsewhere:
                     continue
                 if step.entry.kind is Kind.FILE:
                     told[step.path] = self._file_frame(step, made.get(step.path), batch)
@@ -233,12 +250,12 @@ class Regeneration:
         self._take_back_proofs(batch)
         try:
             if batch:
-                self.engine.shelf.keep(batch)
+                self.frames.heads.add(batch)
         except BaseException:
             # They may name lists that are not stored now.
-            self.engine.input_chains.clear()
+            self.frames.input_chains.forget()
             raise
-        elsewhere = self._team.elsewhere if self._team else ()
+        elsewhere = self._chunk.elsewhere if self._chunk else ()
         self._note_stuck(step for step in chunk if step.path not in elsewhere)
         self._give_what_is_due()
         self.outcome.events += events
@@ -246,8 +263,8 @@ class Regeneration:
 
     def _take_back_proofs(self, batch: FrameBatch) -> None:
         """What rests on the heads that this batch moves has to be shown again."""
-        others = bystanders(self.engine.types, self.type.name)
-        fallen = self.engine.shelf.unproved(batch.heads, self.type.rules, others)
+        others = bystanders(self.frames.types, self.type.name)
+        fallen = self.frames.heads.unproved(batch.heads, self.type.rules, others)
         for key, head in fallen.items():
             # A folder in this batch was made after its children, and knows.
             batch.heads.setdefault(key, head)
@@ -263,10 +280,9 @@ class Regeneration:
         asked: list[tuple[MemoKey, Step]] = []
         sources: dict[str, BodyHash] = {}
         for step in steps:
-            name = paths.text_to_bytes(paths.split(step.path)[1])
             assert self.type.file is not None
             if self.type.input is None:
-                key = key_of_file(self.type.file.print, self.type.name, name, step.entry.content_id)
+                key = file_key(self.type, step.path, step.entry.content_id)
             else:
                 source = self._input_head(step)
                 if source is None:
@@ -275,8 +291,8 @@ class Regeneration:
                     )
                     continue
                 sources[step.path] = source.content
-                key = key_of_file(self.type.file.print, self.type.name, name, source.content)
-            _, known = self.engine.shelf.memo(key)
+                key = file_key(self.type, step.path, source.content)
+            _, known = self.frames.heads.memo(key)
             if known is not None:
                 made[step.path] = self._known_file(key, known)
             elif self.type.file.writer is not None:
@@ -287,7 +303,7 @@ class Regeneration:
 
         self._take_paid([key for key, _ in asked])
         for key, step in asked:
-            known = self.engine.shelf.memo(key)[1]
+            known = self.frames.heads.memo(key)[1]
             if known is not None:
                 made[step.path] = self._known_file(key, known)
             else:
@@ -297,10 +313,10 @@ class Regeneration:
             chosen = {key: waiting[key] for key in keys}
             self._compute_files(chosen, sources, expected, batch, made)
 
-        if self._team is None:
+        if self._chunk is None:
             compute(waiting)
             return made
-        for key, content in self._team.settle(waiting, batch, compute).items():
+        for key, content in self._chunk.get_or_compute(waiting, batch, compute).items():
             made.update((step.path, MadeBody(content, Action.REUSED)) for step in waiting[key])
         return made
 
@@ -331,7 +347,7 @@ class Regeneration:
         if self.type.file.writer is None:
             return MadeBody(content, Action.REUSED)
         return MadeBody(
-            content, self.answers.action(key), about=about_model(self.engine.shelf, key)
+            content, self.answers.action(key), about=about_model(self.frames.heads, key)
         )
 
     def _ask_for_file(self, key: MemoKey, step: Step, source: BodyHash | None) -> MadeBody:
@@ -354,7 +370,7 @@ class Regeneration:
     def _input_head(self, step: Step) -> Head | None:
         """The fresh frame that this type reads instead of the file."""
         assert self.type.input is not None
-        return fresh_head(self.engine, self.tree, step.path, step.entry, self.type.input)
+        return fresh_head(self.frames, step.path, step.entry, self.type.input)
 
     def _take_outcome(
         self,
@@ -367,8 +383,8 @@ class Regeneration:
         if outcome.body is None:
             made.update((step.path, _failed(outcome)) for step in where)
             return
-        content = self._bodies.keep(outcome.body, batch)
-        batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
+        content = self._bodies.add(outcome.body, batch)
+        batch.memo[key] = (self.frames.heads.memo(key)[0], content)
         for number, step in enumerate(where):
             action = Action.GENERATED if number == 0 else Action.REUSED
             made[step.path] = MadeBody(content, action)
@@ -379,21 +395,19 @@ class Regeneration:
         if made is None or made.content is None:
             problem = (made.problem or "") if made else ""
             return [Event("failed", step.path, self.type.name, None, problem)]
-        assert self.type.file is not None
         node_id = self.tree.node_id(step.path, step.entry)
         source = self._input_head(step) if self.type.input is not None else None
-        basis = basis_of_generated(
-            node_id, self.type.file.print, source.frame_id if source else None
-        )
+        read = source.frame_id if source else None
+        basis = file_basis(self.frames.algorithm, self.type, step.path, step.entry, read)
         agent = self.type.rules.file_agent
         frame = MadeFrame(agent, basis, made.content, made.action, node_id, True, about=made.about)
-        return place(self.engine, self.type, step, frame, batch, self.asked_by)
+        return place(self.frames, self.type, step, frame, batch, self.asked_by)
 
     # -- folders
 
     def _children(self, step: Step, batch: FrameBatch) -> Children:
         """What a folder's frame is made from, and whether every part of it is current."""
-        rules, algorithm, current = self.type.rules, self.engine.algorithm, True
+        rules, algorithm, current = self.type.rules, self.frames.algorithm, True
         frames: list[ChildFrame] = []
         bodies: list[ChildBody] = []
         for part in self._parts(step, batch):
@@ -404,13 +418,14 @@ class Regeneration:
         return frames, bodies, current
 
     def _parts(self, step: Step, batch: FrameBatch) -> Iterator[Part]:
-        shelf = self.engine.shelf
+        heads = self.frames.heads
 
         def head_at(path: str, frame_type: str, agent: str) -> Head | None:
             new = batch.heads.get((path, frame_type, agent))
-            return new or shelf.head(path, frame_type, agent)
+            return new or heads.head(path, frame_type, agent)
 
-        return parts_of(self.engine, self.tree, self.type, step.path, step.entry, head_at)
+        is_fresh = fresh_in(self.frames, self.tree)
+        return parts_of(self.frames, self.type, step.path, step.entry, is_fresh, head_at)
 
     def _folder_frame(
         self, step: Step, chunk: list[Step], batch: FrameBatch, shared: FolderWave
@@ -421,16 +436,13 @@ class Regeneration:
         frames, bodies, current = children
         if not current and (self.patient or maker.writer is not None):
             return []
-        basis = basis_of_synthesis(
-            paths.text_to_bytes(step.path), self.type.name, maker.print, frames
-        )
-        key = key_of_folder(maker.print, self.type.name, bodies)
+        basis, key = folder_basis(self.type, step.path, frames), folder_key(self.type, bodies)
         action, problem, about = Action.REUSED, None, {}
         if maker.writer is not None:
             if self._memo(key, batch)[1] is None:
                 self.answers.want(key, step, FolderSource(tuple(bodies)))
                 return []
-            action, about = self.answers.action(key), about_model(self.engine.shelf, key)
+            action, about = self.answers.action(key), about_model(self.frames.heads, key)
         elif key in shared.computed:
             problem = shared.computed[key]
             action = Action.GENERATED if shared.first[key] == step.path else action
@@ -444,7 +456,7 @@ class Regeneration:
         document = children_document(maker.print, frames)
         agent = self.type.rules.folder_agent
         frame = MadeFrame(agent, basis, content, action, node_id, current, document, about)
-        return place(self.engine, self.type, step, frame, batch, self.asked_by)
+        return place(self.frames, self.type, step, frame, batch, self.asked_by)
 
     def _run_policy(
         self,
@@ -460,10 +472,10 @@ class Regeneration:
         self._fetch_bodies(step, chunk, batch)
         inputs = self.inputs_of(bodies)
         try:
-            content = self._bodies.keep(self.type.folder.policy.synthesize(inputs), batch)
+            content = self._bodies.add(self.type.folder.policy.synthesize(inputs), batch)
         except Exception as error:  # a custom policy may raise anything
             return f"{type(error).__name__}: {error}"
-        batch.memo[key] = (self.engine.shelf.memo(key)[0], content)
+        batch.memo[key] = (self.frames.heads.memo(key)[0], content)
         return None
 
     def inputs_of(self, bodies: Iterable[ChildBody]) -> list[ChildInput]:
@@ -494,6 +506,32 @@ class Regeneration:
                 parts = self._parts(step, batch)
                 wanted.update(part.head.content for part in parts if part.head is not None)
         self._bodies.read(wanted)
+
+
+def one_pass(
+    engine: Engine,
+    declared: FrameType,
+    outcome: Outcome,
+    *,
+    progress: Callable[[int], None] | None = None,
+    asked_by: str | None = None,
+    answers: Answers | None = None,
+    patient: bool = False,
+    patience: float | None = None,
+) -> OnePass:
+    """A pass over a type of an open workspace, as its tree is now."""
+    return OnePass(
+        engine.frames,
+        engine.tree,
+        declared,
+        outcome,
+        progress,
+        asked_by,
+        Team(lambda: engine.exchange, engine.records),
+        answers or NoAnswers(),
+        patient,
+        patience=patience,
+    )
 
 
 def _failed(outcome: Generated) -> MadeBody:

@@ -13,12 +13,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.frames import BodyHash, ChildBody, Head, MemoKey, key_of_file, key_of_folder
+from indexer.core.frames import BodyHash, ChildBody, Head, MemoKey
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.freshness import judge, parts_of
+from indexer.engine.frames.freshness import fresh_head, fresh_in, judge
+from indexer.engine.frames.recipe import file_key, folder_key, parts_of
 from indexer.engine.frames.types import FrameType
-from indexer.engine.make.blocked import held_up
+from indexer.engine.make.blocked import blocked
 from indexer.engine.make.events import Event
 from indexer.engine.make.workers import Task, read_exactly
 from indexer.engine.models.settings import LlmSettings, load_llm_settings
@@ -30,8 +31,8 @@ from indexer.regenerate.plan import Step, stale_steps, waves
 from indexer.synthesis.base import ChildInput
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.team.exchange import Exchange
-    from indexer.engine.workspace import Engine
 
 HERE: Final = "here"
 TEAM: Final = "team"
@@ -104,36 +105,38 @@ class Plan:
 
     def __init__(
         self,
-        engine: Engine,
+        frames: Frames,
         tree: Tree,
         chosen: Sequence[FrameType],
         path: str,
         recursive: bool,
         *,
-        ask_team: bool = False,
+        exchange: Exchange | None = None,
     ) -> None:
-        self._engine = engine
+        self._frames = frames
         self._tree = tree
+        self._is_fresh = fresh_in(frames, tree)
         self._settings: LlmSettings | None = None
         self._known: dict[tuple[str, str], BodyHash | None] = {}
         """What a planned frame will say, by type and path; None where that is not known."""
         self._texts: dict[BodyHash, str] = {}
         """What the team has and the index has not; none of it is stored."""
-        self._exchange = engine.framing.exchange if ask_team else None
+        self._exchange = exchange
+        """The team to be asked, if it is."""
         self.team_problem: str | None = None
         """Why the team could not be asked."""
         self.steps: list[Planned] = []
-        self.held_up: list[Event] = []
+        self.blocked: list[Event] = []
         """Folders that are asked for alone while frames below them are stale."""
         for declared in chosen:
-            head_of = engine.shelf.heads_of(declared.name)
+            head_of = frames.heads.heads_of(declared.name)
             steps = []
             for step in stale_steps(tree, declared.rules, head_of, path, recursive=recursive):
-                event = None if recursive else held_up(engine, declared, step)
+                event = None if recursive else blocked(frames, declared, step)
                 if event is None:
                     steps.append(step)
                 else:
-                    self.held_up.append(event)
+                    self.blocked.append(event)
             self.steps += self._of_type(declared, steps)
         self._forget_texts()
 
@@ -141,7 +144,7 @@ class Plan:
     def settings(self) -> LlmSettings:
         """Prices and limits."""
         if self._settings is None:
-            self._settings = load_llm_settings(self._engine.root)
+            self._settings = load_llm_settings(self._frames.root)
         return self._settings
 
     @property
@@ -159,7 +162,7 @@ class Plan:
             missing: dict[MemoKey, list[str]] = {}
             for step in wave:
                 found = self._input(declared, step)
-                content = self._engine.shelf.memo(found.key)[1] if found.key is not None else None
+                content = self._frames.heads.memo(found.key)[1] if found.key is not None else None
                 self._known[(declared.name, step.path)] = content
                 made[step.path] = (found, None if content is None else HERE)
                 if content is None and found.key is not None:
@@ -177,7 +180,7 @@ class Plan:
         for at in range(0, len(keys), _ASKED):
             if self.team_problem is not None:
                 break
-            group = {key: self._engine.shelf.memo(key)[0] for key in keys[at : at + _ASKED]}
+            group = {key: self._frames.heads.memo(key)[0] for key in keys[at : at + _ASKED]}
             entries, self.team_problem = exchange.peek(group)
             for entry in entries:
                 found[entry.key] = entry.content
@@ -194,12 +197,12 @@ class Plan:
     def _planned(
         self, declared: FrameType, step: Step, made_from: _Input, known: str | None
     ) -> Planned:
-        engine, rules = self._engine, declared.rules
+        frames, rules = self._frames, declared.rules
         agent = rules.agent_for(step.entry)
-        head = engine.shelf.head(step.path, rules.type, agent)
+        head = frames.heads.head(step.path, rules.type, agent)
         because = "it has no frame yet"
         if head is not None:
-            because = judge(engine, self._tree, step.path, rules.type, agent, head).because
+            because = judge(frames, self._tree, step.path, rules.type, agent, head).because
         made = declared.file if step.entry.folder is None else declared.folder
         writer = made.writer if made is not None else None
         return Planned(
@@ -214,32 +217,26 @@ class Plan:
         children = self._of_folder(declared, step)
         if children is None:
             return _Input(None, is_guess=True)
-        made = declared.folder
-        key = None if made is None else key_of_folder(made.print, declared.name, children)
+        key = None if declared.folder is None else folder_key(declared, children)
         return _Input(key, children=children)
 
     def _of_file(self, declared: FrameType, step: Step) -> _Input:
-        assert declared.file is not None
-        name = paths.text_to_bytes(paths.split(step.path)[1])
-        made_by, kind = declared.file.print, declared.name
         if declared.input is None:
-            return _Input(key_of_file(made_by, kind, name, step.entry.content_id))
+            return _Input(file_key(declared, step.path, step.entry.content_id))
         source = self._known.get((declared.input, step.path))
         if (declared.input, step.path) not in self._known:
-            read = self._engine.types[declared.input]
-            head = self._engine.shelf.head(step.path, read.name, read.rules.agent_for(step.entry))
-            if head is not None and read.rules.is_current(head, step.entry):
-                source = head.content
+            head = fresh_head(self._frames, step.path, step.entry, declared.input)
+            source = head.content if head is not None else None
         if source is None:
             return _Input(None, is_guess=True)
-        return _Input(key_of_file(made_by, kind, name, source), source)
+        return _Input(file_key(declared, step.path, source), source)
 
     def _of_folder(self, declared: FrameType, step: Step) -> tuple[ChildBody, ...] | None:
         """A folder's children with what they will say; None where that is not known of all."""
         planned = self._known
 
         def head_at(path: str, frame_type: str, agent: str) -> Head | None:
-            head = self._engine.shelf.head(path, frame_type, agent)
+            head = self._frames.heads.head(path, frame_type, agent)
             said = planned.get((frame_type, path))
             if said is None:
                 return head
@@ -249,7 +246,8 @@ class Plan:
             return blank._replace(content=said)
 
         bodies = []
-        for part in parts_of(self._engine, self._tree, declared, step.path, step.entry, head_at):
+        frames, is_fresh = self._frames, self._is_fresh
+        for part in parts_of(frames, declared, step.path, step.entry, is_fresh, head_at):
             if part.own and planned.get((declared.name, part.path), b"") is None:
                 return None
             bodies.append(part.body)
@@ -307,7 +305,7 @@ class Plan:
 
     def _request(self, one: Planned, writer: ModelWriter) -> Request | Known | int:
         """The very request, or its size as a guess."""
-        entry, engine = one.step.entry, self._engine
+        entry, frames = one.step.entry, self._frames
         name = paths.split(one.step.path)[1]
         if entry.folder is not None:
             if one.children is None:
@@ -322,7 +320,7 @@ class Plan:
         try:
             task = Task(one.step.path, entry.content_id, entry.size)
             return writer.of_file(
-                FileInput(name, read_exactly(engine.root, engine.algorithm, task))
+                FileInput(name, read_exactly(frames.root, frames.algorithm, task))
             )
         except (OSError, MerkleError):
             # It changed since; nearly every text has more than three bytes to a token.
@@ -339,4 +337,4 @@ class Plan:
         """Texts that are stored here, or that the team gave for this plan."""
         hashes = list(wanted)
         given = {body: self._texts[body] for body in hashes if body in self._texts}
-        return self._engine.shelf.bodies(body for body in hashes if body not in given) | given
+        return self._frames.heads.bodies(body for body in hashes if body not in given) | given

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.types import FrameType
-from indexer.engine.make.blocked import all_held_up
+from indexer.engine.make.blocked import all_blocked
 from indexer.engine.make.events import Outcome
-from indexer.engine.make.one_pass import Regeneration
+from indexer.engine.make.one_pass import one_pass
 from indexer.engine.make.plan import Plan, Totals
 from indexer.engine.models.calls import ModelCalls
 from indexer.engine.models.intake import end, take_in
@@ -72,7 +72,7 @@ class Run:
         self._limits = limits
         self._progress, self._asked_by = progress, asked_by
         self._result = result
-        self._types = engine.types
+        self._types = engine.frames.types
         self.outcome = Outcome()
         self._published = 0
         self._plan: Plan | None = None
@@ -84,7 +84,7 @@ class Run:
         if any(one.writers for one in chosen) and limits.models:
             settings = load_llm_settings(engine.root)
             self._calls = self._opened(settings, chosen)
-            engine.asked.runs.add(self)
+            engine.in_flight.runs.add(self)
 
     def _opened(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> ModelCalls:
         """The calls of this run, after everything that can be refused beforehand."""
@@ -100,18 +100,22 @@ class Run:
         capped = self._limits.max_calls is not None or self._limits.max_cost is not None
         if not (self._limits.yes or capped):
             self._plan = self._to_be_agreed(settings, chosen)
-        return ModelCalls(self._engine, settings, caps)
+        return ModelCalls(self._engine.in_flight, settings, caps)
 
     def _to_be_agreed(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> Plan | None:
         """The plan of a run that may be too large; the team is asked only where that decides."""
         for ask_team in (False, True):
             plan = Plan(
-                self._engine, self._engine.tree, chosen, self._path, self._recursive,
-                ask_team=ask_team,
-            )  # fmt: skip
+                self._engine.frames,
+                self._engine.tree,
+                chosen,
+                self._path,
+                self._recursive,
+                exchange=self._engine.exchange if ask_team else None,
+            )
             if not may_exceed(plan, settings):
                 return None
-            if self._engine.framing.exchange is None:
+            if self._engine.exchange is None:
                 break
         return plan
 
@@ -136,15 +140,15 @@ class Run:
             declared = self._todo[0]
             if self._calls is None or not declared.writers:
                 self._run_at_once(declared)
-                self._note_held_up(declared)
+                self._add_blocked(declared)
             else:
-                if self._engine.types is not self._types:
+                if self._engine.frames.types is not self._types:
                     return self._drained("configuration")
                 if self._pass is None:
                     self._pass = self._model_pass(declared, self._calls)
                 if not self._pass.step():
                     return False
-                self._note_held_up(declared)
+                self._add_blocked(declared)
                 self._waiting += self._pass.waiting
                 self._pass.close()
                 self._pass = None
@@ -163,16 +167,20 @@ class Run:
 
     def _run_at_once(self, declared: FrameType) -> None:
         # Alone, a folder waits for what is below it; with it, it is made from what there is.
-        one = Regeneration(
-            self._engine, self._engine.tree, declared, self.outcome, self._progress,
-            self._asked_by, patient=not self._recursive,
-        )  # fmt: skip
+        one = one_pass(
+            self._engine,
+            declared,
+            self.outcome,
+            progress=self._progress,
+            asked_by=self._asked_by,
+            patient=not self._recursive,
+        )
         one.run(self._path, recursive=self._recursive)
 
-    def _note_held_up(self, declared: FrameType) -> None:
+    def _add_blocked(self, declared: FrameType) -> None:
         if not self._recursive:
             engine = self._engine
-            self.outcome.events += all_held_up(engine, engine.tree, declared, self._path)
+            self.outcome.events += all_blocked(engine.frames, engine.tree, declared, self._path)
 
     def _model_pass(self, declared: FrameType, calls: ModelCalls) -> ModelPass:
         return ModelPass(
@@ -182,7 +190,7 @@ class Run:
 
     def close(self, deadline: float | None = None) -> None:
         """Take in what is still under way, within reason, and ask for nothing more."""
-        self._engine.asked.runs.discard(self)
+        self._engine.in_flight.runs.discard(self)
         try:
             if self._calls is not None:
                 # First: nothing that goes wrong with the rest may cost an answer.
@@ -225,7 +233,7 @@ class Run:
 
     def shared(self) -> JsonObject:
         """What passed between this workspace and its team, where it has one."""
-        exchange = self._engine.framing.exchange
+        exchange = self._engine.exchange
         return {} if exchange is None else {"shared": exchange.report()}
 
     def _confirm(self, plan: Plan, totals: Totals) -> None:

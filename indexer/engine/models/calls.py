@@ -22,7 +22,7 @@ from indexer.generators.llm.client import ModelClient, check_extra
 from indexer.generators.llm.writer import Known, ModelWriter, Request
 
 if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
+    from indexer.engine.models.in_flight import InFlight
 
 GRACE: Final = 5.0
 """Seconds that answers under way are waited for when a run is broken off."""
@@ -52,13 +52,13 @@ class ModelCalls:
 
     def __init__(
         self,
-        engine: Engine,
+        in_flight: InFlight,
         settings: LlmSettings,
         caps: Caps,
         *,
         on_answer: Callable[[], None] | None = None,
     ) -> None:
-        self._desk = engine.asked
+        self._in_flight = in_flight
         self._settings = settings
         self._on_answer = on_answer
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class ModelCalls:
 
     def is_claimed(self, key: MemoKey) -> bool:
         """Whether another run asks for the same."""
-        return self._desk.claims.get(key, self) is not self
+        return self._in_flight.claims.get(key, self) is not self
 
     def is_shared(self, key: MemoKey) -> bool:
         """Whether a team has to do with the answer to this."""
@@ -128,24 +128,24 @@ class ModelCalls:
         if self._client is None:
             self._check()
         self._asked[key] = due
-        self._desk.claims[key] = self
+        self._in_flight.claims[key] = self
         threading.Thread(
             target=self._run, args=(key, generation, writer, prepare),
             name="merkle-model", daemon=True,
         ).start()  # fmt: skip
 
     def arrived(self) -> list[Answered]:
-        """The answers that have come; they are here until they are settled."""
+        """The answers that have come; they are here until they are forgotten."""
         if self.stopped != "stopped":
             self._arrived.clear()
         self._tried = len(self._came)
         return [self._came[at] for at in range(self._tried)]
 
-    def settle(self, answers: Sequence[Answered]) -> None:
+    def forget(self, answers: Sequence[Answered]) -> None:
         """Let go of answers that are journalled, the first that came."""
         for one in answers:
             self._asked.pop(one.key, None)
-            self._desk.claims.pop(one.key, None)
+            self._in_flight.claims.pop(one.key, None)
             self._tried -= 1
             self._came.popleft()
 
@@ -177,7 +177,7 @@ class ModelCalls:
         """Let go of what is still under way."""
         self.stop("stopped")
         for key in self._asked:
-            self._desk.claims.pop(key, None)
+            self._in_flight.claims.pop(key, None)
         self._asked.clear()
         # Whoever waits has nothing left to wait for.
         self._arrived.set()
@@ -195,9 +195,10 @@ class ModelCalls:
             answered = Answered(key, generation, problem=problem)
         self._came.append(answered)
         self._arrived.set()
-        wake = self._desk.wake if self in self._desk.left else self._on_answer
-        if wake is not None:
-            wake()
+        if self in self._in_flight.left:
+            self._in_flight.tell()
+        elif self._on_answer is not None:
+            self._on_answer()
 
     def _answer(
         self, key: MemoKey, generation: int, writer: ModelWriter, prepare: Prepare

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from indexer.engine.models.calls import ModelCalls
 
 
-class Asked:
+class InFlight:
     """Belongs to no store: a database that is opened again must not forget what is under way."""
 
     def __init__(self) -> None:
@@ -22,14 +22,22 @@ class Asked:
         """Runs that may have answers under way."""
         self.left: set[ModelCalls] = set()
         """Calls whose run has ended, with answers that are still to be taken in."""
-        self.wake: Callable[[], None] | None = None
-        """Tells a service that an answer came for a run that has ended; None where none runs."""
+        self._wake: Callable[[], None] | None = None
+
+    def serve(self, wake: Callable[[], None] | None) -> None:
+        """Let a service be told when an answer comes for a run that has ended; None: no more."""
+        self._wake = wake
+
+    def tell(self) -> None:
+        """An answer came for a run that has ended."""
+        if self._wake is not None:
+            self._wake()
 
     def leave(self, calls: ModelCalls) -> bool:
         """Hand over calls that are under way to the service; False where there is none."""
-        if self.wake is None:
+        if self._wake is None:
             return False
         self.left.add(calls)
         # An answer may have come just before.
-        self.wake()
+        self._wake()
         return True

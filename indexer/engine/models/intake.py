@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from indexer.core.frames import MemoKey, body_hash
 from indexer.engine.documents import JsonObject
-from indexer.engine.durable.journal import DUE, apply_journalled
+from indexer.engine.durable.records import DUE
 from indexer.engine.models.calls import GRACE, Answered, ModelCalls
 from indexer.errors import MerkleError
 from indexer.store.frames import FrameBatch
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.heads import HeadCache
+    from indexer.engine.team.exchange import Exchange
     from indexer.engine.workspace import Engine
 
 
@@ -28,35 +30,32 @@ def take_in(engine: Engine, calls: ModelCalls) -> list[Answered]:
         return []
     shared = [one.key for one in answers if one.body is not None and calls.is_shared(one.key)]
     due = frozenset(key for key in shared if calls.is_due(key))
-    journalled = engine.journal_now(_paid(answers, due))
-    calls.settle(answers)
-    apply_journalled(engine, journalled)
-    _store_free(engine, answers, due)
-    if shared and (exchange := engine.framing.exchange) is not None:
+    records = paid_records(answers, due)
+    engine.journal_now(records)
+    calls.forget(answers)
+    engine.records.apply_appended(records)
+    _store_free(engine.frames.heads, answers, due)
+    if shared and (exchange := engine.exchange) is not None:
         exchange.give_stored(shared)
-    let_go(engine, calls, [one.key for one in answers])
+    if calls.leases:
+        let_go(engine.exchange, calls, [one.key for one in answers])
     return answers
 
 
 def take_in_left(engine: Engine) -> None:
     """The same for calls whose runs have ended, before anything more is asked."""
-    for calls in list(engine.asked.left):
+    for calls in list(engine.in_flight.left):
         take_in(engine, calls)
         if not calls.under_way:
-            engine.asked.left.discard(calls)
+            engine.in_flight.left.discard(calls)
             calls.close()
 
 
-def keep_answers(engine: Engine, answers: Sequence[Answered]) -> None:
-    """Journal answers that others paid for, and store them."""
-    engine.journal_and_apply(_paid(answers, frozenset()))
-
-
-def let_go(engine: Engine, calls: ModelCalls, keys: Iterable[MemoKey]) -> None:
+def let_go(exchange: Exchange | None, calls: ModelCalls, keys: Iterable[MemoKey]) -> None:
     """Give back the leases of questions that are no longer asked here."""
     held = [key for key in keys if key in calls.leases]
     calls.leases.difference_update(held)
-    if held and (exchange := engine.framing.exchange) is not None:
+    if held and exchange is not None:
         exchange.let_go(held)
 
 
@@ -75,15 +74,15 @@ def end(engine: Engine, calls: ModelCalls, deadline: float | None = None) -> Non
             take_in(engine, calls)
         except MerkleError as error:
             problem = problem or error
-        if not calls.under_way or engine.asked.leave(calls) or not calls.wait_until(deadline):
+        if not calls.under_way or engine.in_flight.leave(calls) or not calls.wait_until(deadline):
             break
-    if calls not in engine.asked.left:
+    if calls not in engine.in_flight.left:
         calls.close()
     if problem is not None:
         raise problem
 
 
-def _paid(answers: Sequence[Answered], due: frozenset[MemoKey]) -> list[JsonObject]:
+def paid_records(answers: Sequence[Answered], due: frozenset[MemoKey]) -> list[JsonObject]:
     """The records of what was paid for; `due` says that the team is to be given it."""
     return [
         {
@@ -100,7 +99,7 @@ def _paid(answers: Sequence[Answered], due: frozenset[MemoKey]) -> list[JsonObje
     ]
 
 
-def _store_free(engine: Engine, answers: Sequence[Answered], due: frozenset[MemoKey]) -> None:
+def _store_free(heads: HeadCache, answers: Sequence[Answered], due: frozenset[MemoKey]) -> None:
     """What needed no model is only stored."""
     batch = FrameBatch()
     for one in answers:
@@ -111,4 +110,4 @@ def _store_free(engine: Engine, answers: Sequence[Answered], due: frozenset[Memo
             if one.key in due:
                 batch.due.append((one.key, one.generation))
     if batch:
-        engine.shelf.keep(batch)
+        heads.add(batch)

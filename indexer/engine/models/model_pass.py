@@ -18,7 +18,7 @@ from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Event, Outcome
-from indexer.engine.make.one_pass import CHUNK, Regeneration
+from indexer.engine.make.one_pass import CHUNK, one_pass
 from indexer.engine.make.workers import Task, read_exactly
 from indexer.engine.models.calls import Answered, ModelCalls, Prepare
 from indexer.engine.models.intake import take_in, take_in_left
@@ -79,8 +79,8 @@ class ModelPass:
         self._most_wanted = most_wanted
         """Ask nothing at all when more than this would be needed."""
         self._tree: Tree | None = None
-        self._regeneration = Regeneration(
-            engine, engine.tree, declared, outcome, asked_by=asked_by, answers=self, patient=True
+        self._pass = one_pass(
+            engine, declared, outcome, asked_by=asked_by, answers=self, patient=True
         )
         self._team = ModelTeam(engine, calls, share=declared.share)
         self._steps: dict[str, Step] = {}
@@ -123,15 +123,15 @@ class ModelPass:
 
     def _rank_new(self) -> None:
         """Put what is newly wanted in its place, all with one question to the store."""
-        rules, shelf = self.type.rules, self._engine.shelf
+        rules, cache = self.type.rules, self._engine.frames.heads
         heads: dict[MemoKey, FrameId] = {}
         for key in self._unranked:
             if key in self._wanted:
                 step = self._wanted[key].first
-                head = shelf.head(step.path, rules.type, rules.agent_for(step.entry))
+                head = cache.head(step.path, rules.type, rules.agent_for(step.entry))
                 if head is not None:
                     heads[key] = head.frame_id
-        since = self._engine.frames.made_at(heads.values())
+        since = self._engine.frames.store.made_at(heads.values())
         for key in self._unranked:
             want = self._wanted.get(key)
             if want is not None:
@@ -148,7 +148,7 @@ class ModelPass:
     def waiting(self) -> int:
         """Nodes that still have no current frame and did not fail."""
         rules, failed = self.type.rules, {path for path, _ in self._failures()}
-        head_of = self._engine.shelf.heads_of(rules.type)
+        head_of = self._engine.frames.heads.heads_of(rules.type)
         return sum(
             path not in failed
             and not rules.is_current(head_of(path, rules.agent_for(step.entry)), step.entry)
@@ -166,7 +166,7 @@ class ModelPass:
         """Go on as far as is possible without waiting; True when there is nothing left to do."""
         self.is_waiting = False
         # What the database missed is known all the same, and must not be asked for again.
-        self._engine.catch_up_with_journal()
+        self._engine.records.catch_up()
         take_in_left(self._engine)
         self._take_in(take_in(self._engine, self._calls))
         if self._engine.tree is not self._tree:
@@ -199,16 +199,17 @@ class ModelPass:
     def close(self) -> None:
         """End the worker processes; answers under way are the caller's."""
         self._team.close()
-        self._regeneration.close()
+        self._pass.close()
 
     def _plan(self) -> None:
         """Look at everything that is stale in the tree as it is now."""
         engine, rules = self._engine, self.type.rules
-        self._tree = self._regeneration.tree = engine.tree
+        self._tree = self._pass.tree = engine.tree
         self._wanted, self._queue, self._unranked = {}, [], []
-        head_of, settled = engine.shelf.heads_of(rules.type), engine.shelf.settled(rules)
+        heads = engine.frames.heads
+        head_of, current = heads.heads_of(rules.type), heads.current_below(rules)
         stale = stale_steps(
-            self._tree, rules, head_of, self._within, recursive=self._recursive, settled=settled
+            self._tree, rules, head_of, self._within, recursive=self._recursive, settled=current
         )
         self._steps = {step.path: step for step in stale}
         self._open = {}
@@ -221,9 +222,9 @@ class ModelPass:
 
     def _run(self, chunk: list[Step]) -> None:
         """Make what can be made of a chunk, and put up the folders that are ready after it."""
-        self._regeneration.run_steps(chunk, self._files)
+        self._pass.run_steps(chunk, self._files)
         rules = self.type.rules
-        head_of = self._engine.shelf.heads_of(rules.type)
+        head_of = self._engine.frames.heads.heads_of(rules.type)
         ready: dict[str, Step] = {}
         done = 0
         for step in chunk:
@@ -306,7 +307,7 @@ class ModelPass:
             want = self._wanted.get(key)
             if want is None or self._calls.is_asked(key):
                 continue
-            generation, content = self._engine.shelf.memo(key)
+            generation, content = self._engine.frames.heads.memo(key)
             if content is not None:
                 # Another run has got it meanwhile.
                 known.update(self._wanted.pop(key).steps)
@@ -350,9 +351,9 @@ class ModelPass:
                 FileInput(paths.split(task.path)[1], read_exactly(root, algorithm, task))
             )
         if isinstance(source, TextSource):
-            text = self._regeneration.body_of(source.content).encode()
+            text = self._pass.body_of(source.content).encode()
             return lambda: writer.of_file(FileInput(paths.split(source.path)[1], text))
-        children = self._regeneration.inputs_of(source.bodies)
+        children = self._pass.inputs_of(source.bodies)
         return lambda: writer.of_folder(children)
 
     def _make_the_rest(self) -> None:
@@ -360,14 +361,14 @@ class ModelPass:
         made = self.type.folder
         if self._left is None and made is not None and made.writer is None:
             self._left = [step for step in self._steps.values() if step.entry.folder is not None]
-            self._regeneration.patient = not self._recursive
+            self._pass.patient = not self._recursive
             for chunk in chunks(iter(self._still_stale(self._left)), CHUNK):
-                self._regeneration.run_steps(chunk)
-            self._regeneration.patient = True
+                self._pass.run_steps(chunk)
+            self._pass.patient = True
 
     def _still_stale(self, steps: Iterable[Step]) -> list[Step]:
         rules = self.type.rules
-        head_of = self._engine.shelf.heads_of(rules.type)
+        head_of = self._engine.frames.heads.heads_of(rules.type)
         return [
             step
             for step in steps

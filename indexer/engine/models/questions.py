@@ -10,7 +10,7 @@ from indexer.core.ids import ContentId
 from indexer.regenerate.plan import Step
 
 if TYPE_CHECKING:
-    from indexer.engine.frames.heads import Shelf
+    from indexer.engine.frames.heads import HeadCache
 
 
 class FileSource(NamedTuple):
@@ -60,7 +60,7 @@ class NoAnswers:
         return Action.REUSED
 
 
-def about_model(shelf: Shelf, key: MemoKey) -> dict[str, Any]:
+def about_model(shelf: HeadCache, key: MemoKey) -> dict[str, Any]:
     """What is kept beside a frame whose content a model wrote."""
     written = shelf.model(key)
     return {} if written is None else {"model": json.loads(written.meta)}

@@ -23,8 +23,9 @@ from indexer.compose.rendering import Message
 from indexer.compose.request import RELEVANCE, Request, RequestError, make_request
 from indexer.compose.selection import Omitted, Selection, select
 from indexer.compose.sources import Scope, looked_at, scope_of
-from indexer.core import paths
+from indexer.core.arguments import Count
 from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness
+from indexer.core.paths import on_screen
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
@@ -38,12 +39,15 @@ from indexer.engine.search.corpus import (
 )
 from indexer.engine.search.manifests import bodies_of, find_manifest, manifest_record
 from indexer.engine.tree.resolve import resolve_node
+from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import CorruptError, UncheckedError
+from indexer.store.frames import FrameStore
 
 SHORTEST: Final = 10
 """Tokens of the shortest message."""
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 
@@ -71,24 +75,29 @@ def compose(
     nodes: Sequence[str] = (),
     *,
     query: str | None = None,
-    budget: int | None = None,
-    max_frames: int | None = None,
+    budget: Count | None = None,
+    max_frames: Count | None = None,
     sources: Sequence[str] = (),
     order: str | None = None,
     require_fresh: bool = False,
     record: bool = False,
     types: Sequence[str] = (),
     agents: Sequence[str] = (),
-    paths_: Sequence[str] = (),
+    paths: Sequence[str] = (),
     related: Sequence[str] = (),
     since: str | None = None,
     until: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> JsonObject:
-    """A deterministic, bounded selection of frames with its manifest; stored only on request."""
+    """A bounded selection of frames as messages, with its manifest.
+
+    Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
+    The manifest is stored only on request.
+    """
     if engine.trees.head() is None:
         raise NothingRecordedError("nothing has been recorded yet", hint="run `merkle scan`")
-    engine.refresh_types()
+    frames = engine.frames
+    frames.declared.refresh()
     request = make_request(
         {
             "nodes": _resolved(engine, nodes),
@@ -101,22 +110,22 @@ def compose(
             "require_fresh": require_fresh,
             "types": tuple(dict.fromkeys(types)),
             "agents": tuple(dict.fromkeys(agents)),
-            "paths": tuple(dict.fromkeys(paths_)),
+            "paths": tuple(dict.fromkeys(paths)),
             "since": since,
             "until": until,
         }
     )
     custom = custom_ordering(request.order)
-    in_time = _in_time(engine, request)
-    tree = engine.tree_as_on_disk(looked_at(request))
+    in_time = _in_time(frames.store, request)
+    tree = tree_as_on_disk(engine, looked_at(request))
     omitted = Omitted()
     if request.query is not None:
-        index_what_is_left(engine, progress)
+        index_what_is_left(frames.heads, engine.on_writing_thread, progress)
     with live_corpus(engine, tree, searched=request.query is not None) as corpus:
         gathered = _gather(corpus, request, tree, Filters(request, in_time), omitted, custom)
-    counter = engine.framing.counter
+    counter = engine.counter
     selection = select(
-        gathered.ordered, request, lambda chunk: _load(engine, tree, chunk), counter, omitted
+        gathered.ordered, request, lambda chunk: _load(frames, tree, chunk), counter, omitted
     )
     omitted.name(gathered.without)
     manifest = make_manifest(
@@ -135,13 +144,14 @@ def compose(
 
 
 def _resolved(engine: Engine, nodes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(resolve_node(engine, node)["path"] for node in nodes))
+    found = (resolve_node(engine.tree, engine.trees, node)["path"] for node in nodes)
+    return tuple(dict.fromkeys(found))
 
 
-def _in_time(engine: Engine, request: Request) -> set[FrameId] | None:
+def _in_time(store: FrameStore, request: Request) -> set[FrameId] | None:
     if request.since is None and request.until is None:
         return None
-    return engine.frames.frames_between(_moment(request.since), _moment(request.until))
+    return store.frames_between(_moment(request.since), _moment(request.until))
 
 
 def _moment(text: str | None) -> int | None:
@@ -152,7 +162,7 @@ def _moment(text: str | None) -> int | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise RequestError(
-            f"{paths.on_screen(text)!r} is no date", hint="write 2026-01-31 or 2026-01-31T12:00:00Z"
+            f"{on_screen(text)!r} is no date", hint="write 2026-01-31 or 2026-01-31T12:00:00Z"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -224,34 +234,34 @@ def _leave_out(
         omitted.counts[NO_MATCH] += unmatched
 
 
-def _load(engine: Engine, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
+def _load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
     """Bodies and freshness of some candidates, each read in one query."""
-    bodies = engine.shelf.bodies(row.content for row in chunk)
-    engine.framing.load_note_inputs(
+    bodies = frames.heads.bodies(row.content for row in chunk)
+    frames.load_note_inputs(
         row.frame_id for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)
     )
     loaded = []
     for row in chunk:
-        head = engine.shelf.head(row.path, row.type, row.agent)
-        stored = engine.shelf.has_frame(row.frame_id)
+        head = frames.heads.head(row.path, row.type, row.agent)
+        stored = frames.heads.has_frame(row.frame_id)
         body = bodies.get(row.content) if stored else None
         if head is None or head.frame_id != row.frame_id:
             # It moved while this was put together; what was gathered is shown as what it is now.
             judged = Judged(Freshness.STALE, "a later frame took its place")
         else:
-            judged = judge(engine, tree, row.path, row.type, row.agent, head)
+            judged = judge(frames, tree, row.path, row.type, row.agent, head)
         loaded.append(Loaded(row, body, judged.freshness, judged.because))
     return loaded
 
 
 def _record(engine: Engine, manifest: JsonObject, selection: Selection) -> None:
     """Store a manifest with what it shows; the same one again changes nothing."""
-    if engine.frames.manifests(manifest_id(manifest)):
+    if engine.frames.store.manifests(manifest_id(manifest)):
         return
     bodies = {
         item.loaded.candidate.content.hex(): item.loaded.body or "" for item in selection.items
     }
-    engine.journal_and_apply([manifest_record(manifest, bodies, engine.clock.now_ns())])
+    engine.records.write([manifest_record(manifest, bodies, engine.clock.now_ns())])
 
 
 def _document(
@@ -276,10 +286,13 @@ def _document(
 
 
 def replay(engine: Engine, manifest: str) -> JsonObject:
-    """The messages of a recorded manifest, byte for byte, with the freshness as it was then."""
-    identity, found = find_manifest(engine, manifest)
+    """The messages of a recorded manifest again.
+
+    They are the same byte for byte, with the freshness as it was then.
+    """
+    identity, found = find_manifest(engine.frames.store, manifest)
     try:
-        messages = replay_messages(found, bodies_of(engine.frames, found))
+        messages = replay_messages(found, bodies_of(engine.frames.store, found))
     except ManifestProblem as problem:
         raise CorruptError(
             f"the manifest {identity[:12]} cannot be replayed: {problem}",
@@ -289,7 +302,10 @@ def replay(engine: Engine, manifest: str) -> JsonObject:
 
 
 def compile_events(
-    events: Sequence[object], policy: Mapping[str, object] | None = None
+    engine: Engine, events: Sequence[object], policy: Mapping[str, object] | None = None
 ) -> JsonObject:
-    """The staged compiler on a stream of events; needs nothing of the workspace."""
+    """The staged compiler on a stream of events.
+
+    It needs nothing of the workspace, as `indexer.compile_stages` shows.
+    """
     return dict(compile_stages(events, policy).to_json())

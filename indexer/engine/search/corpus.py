@@ -34,7 +34,7 @@ from indexer.core.tree import Tree
 from indexer.store.postings import PostingStore
 
 if TYPE_CHECKING:
-    from indexer.engine.frames.heads import Shelf
+    from indexer.engine.frames.heads import HeadCache
     from indexer.engine.workspace import Engine
 
 POOL: Final = 500
@@ -73,9 +73,9 @@ class Corpus:
     last time.
     """
 
-    def __init__(self, shelf: Shelf, postings: PostingStore) -> None:
+    def __init__(self, heads: HeadCache, postings: PostingStore) -> None:
         self.lock = threading.RLock()
-        self._shelf = shelf
+        self._heads = heads
         self._postings = postings
         self._tree: Tree | None = None
         self._clear()
@@ -107,8 +107,8 @@ class Corpus:
     def bring_up_to_date(self, tree: Tree) -> None:
         """Follow the heads that moved, the paths that came and went, and what was indexed."""
         # Before the heads: what is indexed meanwhile is measured the next time.
-        indexed = self._shelf.indexed_below
-        moved = self._shelf.take_moved()
+        indexed = self._heads.indexed_below
+        moved = self._heads.take_moved()
         if self._tree is None or moved is None:
             self._tree = None
             self._clear()
@@ -131,23 +131,23 @@ class Corpus:
 
     def _measure(self, indexed: int) -> None:
         """Take in the lengths of bodies that were indexed since the last time."""
-        lengths = self._shelf.body_numbers.lengths
+        lengths = self._heads.body_numbers.lengths
         for number in range(self._measured_below, min(indexed, len(self._live) - 1)):
             self._total_length += self._live[number] and lengths[number]
         self._measured_below = indexed
 
     def _length(self, number: int) -> int:
-        return self._shelf.body_numbers.lengths[number] if number < self._measured_below else 0
+        return self._heads.body_numbers.lengths[number] if number < self._measured_below else 0
 
     def _load(self, tree: Tree) -> None:
-        for (frame_type, agent), heads in list(self._shelf.slots.items()):
+        for (frame_type, agent), heads in list(self._heads.slots.items()):
             for path in list(heads):
                 self._add(tree, path, frame_type, agent)
 
     def _follow(self, old: Tree, new: Tree) -> None:
         for path, was, now in tree_changes(old, new):
             if now is None or was is None:
-                for (frame_type, agent), head in self._shelf.heads_at(path).items():
+                for (frame_type, agent), head in self._heads.heads_at(path).items():
                     if now is None:
                         self._remove(head.frame_id)
                     else:
@@ -158,13 +158,13 @@ class Corpus:
             self._put(path, frame_type, agent)
 
     def _put(self, path: str, frame_type: str, agent: str) -> None:
-        head = self._shelf.head(path, frame_type, agent)
+        head = self._heads.head(path, frame_type, agent)
         if head is None or head.frame_id in self._rows:
             return
-        seq = self._shelf.frame_seqs.get(head.frame_id, 0)
+        seq = self._heads.frame_seqs.get(head.frame_id, 0)
         row = Candidate(seq, path, frame_type, agent, head.frame_id, head.content)
         self._rows[head.frame_id] = row
-        bodies = self._shelf.body_numbers
+        bodies = self._heads.body_numbers
         number = bodies.numbers.get(head.content)
         if number is not None:
             self._grow(number + 1)
@@ -192,7 +192,7 @@ class Corpus:
         row = self._rows.pop(frame_id, None)
         if row is None:
             return
-        bodies = self._shelf.body_numbers
+        bodies = self._heads.body_numbers
         number = bodies.numbers.get(row.content)
         if number is not None:
             left = [one for one in self._held(number) if one is not row]
@@ -241,7 +241,7 @@ class Corpus:
         """The candidates at some paths."""
         found = []
         for path in paths:
-            for head in self._shelf.heads_at(path).values():
+            for head in self._heads.heads_at(path).values():
                 row = self._rows.get(head.frame_id)
                 if row is not None:
                     found.append(row)
@@ -307,7 +307,7 @@ class Corpus:
 
     def _lengths(self) -> bytes:
         """How long each body is, as levels; the last one stands for none."""
-        lengths = self._shelf.body_numbers.lengths
+        lengths = self._heads.body_numbers.lengths
         self._grow(len(lengths))
         key = (self._bodies, self._total_length, len(self._live))
         if self._levels is None or self._levels[0] != key:
@@ -329,7 +329,7 @@ class Corpus:
 
     def _number(self, row: Candidate) -> int:
         """The number of a candidate's body; that of nothing where it is not stored."""
-        return self._shelf.body_numbers.numbers.get(row.content, -1)
+        return self._heads.body_numbers.numbers.get(row.content, -1)
 
     def _best(self, worth: list[float], pool: int) -> dict[FrameId, Candidate]:
         """The candidates of the best bodies, and of all that tie with the last of them."""
@@ -365,13 +365,17 @@ class Corpus:
         return scores
 
 
+OnWritingThread = Callable[[Callable[[], None]], None]
+"""Runs something that writes where that is done."""
+
+
 @contextlib.contextmanager
 def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpus]:
     """The corpus as of now, locked; for a search, with the postings of every body in it."""
-    corpus = engine.framing.corpus
+    corpus, heads = engine.corpus, engine.frames.heads
     while True:
         if searched:
-            index_what_is_left(engine)
+            index_what_is_left(heads, engine.on_writing_thread)
         with corpus.lock:
             corpus.bring_up_to_date(tree)
             # Otherwise somebody has stored more meanwhile.
@@ -380,13 +384,17 @@ def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpu
                 return
 
 
-def index_what_is_left(engine: Engine, progress: Callable[[int], None] | None = None) -> None:
+def index_what_is_left(
+    heads: HeadCache,
+    on_writing_thread: OnWritingThread,
+    progress: Callable[[int], None] | None = None,
+) -> None:
     """Make the postings that stored bodies wait for, on the thread that writes."""
-    while left := engine.shelf.unindexed:
+    while left := heads.unindexed:
         # A portion at a time: what else has to be written comes between.
-        engine.on_writing_thread(engine.shelf.index_some)
+        on_writing_thread(heads.index_some)
         if progress is not None:
-            progress(left - engine.shelf.unindexed)
+            progress(left - heads.unindexed)
 
 
 def _has(numbers: Sequence[int], number: int) -> bool:

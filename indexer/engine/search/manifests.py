@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.compose.manifest import (
     ManifestProblem,
@@ -20,9 +20,6 @@ from indexer.core.ids import is_id_prefix
 from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.errors import CorruptError, MerkleError, UsageError
 from indexer.store.frames import FrameBatch, FrameStore, StoredManifest
-
-if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
 
 PREFIX = "manifest:"
 
@@ -57,7 +54,7 @@ def check_manifest(record: JsonObject) -> None:
         raise ManifestProblem("it has an impossible time")
 
 
-def apply_manifest(engine: Engine, record: JsonObject, batch: FrameBatch) -> None:
+def apply_manifest(store: FrameStore, record: JsonObject, batch: FrameBatch) -> None:
     """Put a journalled manifest into a batch, with the bodies it names."""
     manifest = record["manifest"]
     if manifest_id(manifest) != record["id"]:
@@ -67,14 +64,14 @@ def apply_manifest(engine: Engine, record: JsonObject, batch: FrameBatch) -> Non
     for sha256, body in record["bodies"].items():
         batch.bodies[BodyHash(bytes.fromhex(sha256))] = body
     key = bytes.fromhex(record["id"])
-    if not engine.frames.manifests(record["id"]):
+    if not store.manifests(record["id"]):
         batch.manifests[key] = StoredManifest(
             record["created_ns"], manifest_text(manifest), manifest["root"], manifest["tokens"],
             len(manifest["items"]),
         )  # fmt: skip
 
 
-def find_manifest(engine: Engine, text: str) -> tuple[str, JsonObject]:
+def find_manifest(store: FrameStore, text: str) -> tuple[str, JsonObject]:
     """The recorded manifest that an id or a unique beginning of one stands for."""
     prefix = text.removeprefix(PREFIX)
     if not is_id_prefix(prefix):
@@ -82,7 +79,7 @@ def find_manifest(engine: Engine, text: str) -> tuple[str, JsonObject]:
             f"{paths.on_screen(text)!r} is no manifest id",
             hint="give 6 or more lower-case hexadecimal digits, as compose --record printed them",
         )
-    found = engine.frames.manifests(prefix)
+    found = store.manifests(prefix)
     if not found:
         raise UnknownManifestError(
             f"no recorded manifest begins with {prefix}",
@@ -101,10 +98,10 @@ def find_manifest(engine: Engine, text: str) -> tuple[str, JsonObject]:
     return identity, manifest
 
 
-def has_manifest(engine: Engine, text: str) -> bool:
+def has_manifest(store: FrameStore, text: str) -> bool:
     """Whether a text names a recorded manifest."""
     prefix = text.removeprefix(PREFIX)
-    return is_id_prefix(prefix) and bool(engine.frames.manifests(prefix))
+    return is_id_prefix(prefix) and bool(store.manifests(prefix))
 
 
 def bodies_of(store: FrameStore, manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -135,23 +132,23 @@ def manifest_records(
             yield manifest_record(manifest, bodies_of(store, manifest), stored.at_ns)
 
 
-def check_manifests(engine: Engine, error: Callable[[str, str, str], None]) -> int:
+def check_manifests(store: FrameStore, error: Callable[[str, str, str], None]) -> int:
     """Check that every recorded manifest has its id and can be replayed; tells how many."""
-    recorded = engine.frames.manifests()
+    recorded = store.manifests()
     for identity, stored in recorded:
         try:
             manifest = json.loads(stored.document)
             if manifest_id(manifest) != identity:
                 raise ManifestProblem("it is not what its id says")
-            replay_messages(manifest, bodies_of(engine.frames, manifest))
+            replay_messages(manifest, bodies_of(store, manifest))
         except (ManifestProblem, MerkleError, ValueError, KeyError, TypeError) as problem:
             error("manifest", "", f"manifest {identity[:12]}: {problem}")
     return len(recorded)
 
 
-def compare_manifests(engine: Engine, old: str, new: str) -> DiffDocument:
+def compare_manifests(store: FrameStore, old: str, new: str) -> DiffDocument:
     """What one recorded manifest shows and another does not."""
-    (old_id, before), (new_id, after) = find_manifest(engine, old), find_manifest(engine, new)
+    (old_id, before), (new_id, after) = find_manifest(store, old), find_manifest(store, new)
     found = compare(before, after)
     return {
         "old": old_id,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from indexer.core.arguments import File
+from indexer.core.clock import Clock
+from indexer.core.tokens import TokenCounter
 from indexer.engine.documents import JsonObject
 from indexer.engine.sessions.write import check_name
 from indexer.errors import UsageError
-from indexer.sessions import Session, import_session
+from indexer.sessions import Session
+from indexer.sessions import import_session as import_document
 from indexer.sessions.chat import FORMATS, import_chat
 from indexer.sessions.documents import DocumentError, read_document
 
@@ -19,16 +23,24 @@ LARGEST: Final = 64 << 20
 """Bytes of a document to import; it becomes one journal record, so that it is whole or absent."""
 
 
-def import_(
-    engine: Engine, name: str, *, file: Path | None, data: str | None, form: str | None
+def import_session(
+    engine: Engine,
+    file: File | None = None,
+    *,
+    name: str,
+    data: str | None = None,
+    form: str | None = None,
 ) -> JsonObject:
-    """Take in a document as a new session, checked whole before anything is kept."""
+    """A new session from an export, a snapshot or a chat log.
+
+    It comes from a file or from what such a file would hold, checked whole before any is kept.
+    """
     check_name(name)
-    request = engine.session_request
+    request = engine.sessions.request
     if request is None or not request.again:
-        engine.framing.desk.check_free(name)
-    session = _read(engine, name, _bytes_of(file, data), form)
-    kept = engine.framing.desk.create(name, session)
+        engine.sessions.check_free(name)
+    session = _read(name, _bytes_of(file, data), form, engine.clock, engine.counter)
+    kept = engine.sessions.create(name, session)
     return {
         "name": name,
         "origin": kept.name,
@@ -40,11 +52,12 @@ def import_(
     }
 
 
-def _read(engine: Engine, name: str, raw: bytes | str, form: str | None) -> Session:
-    clock, counter = engine.clock, engine.framing.counter
+def _read(
+    name: str, raw: bytes | str, form: str | None, clock: Clock, counter: TokenCounter
+) -> Session:
     try:
         if form is None:
-            return import_session(raw, name, clock=clock, counter=counter)
+            return import_document(raw, name, clock=clock, counter=counter)
         if form not in FORMATS:
             raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
         return import_chat(read_document(raw), name, clock=clock, counter=counter, form=form)

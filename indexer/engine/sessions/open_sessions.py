@@ -7,10 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from indexer.core.canonical import canonical_json
-from indexer.engine.collector import no_cycle_collection
+from indexer.core.clock import Clock
+from indexer.core.garbage import no_cycle_collection
+from indexer.core.tokens import TiktokenCounter
 from indexer.engine.documents import JsonObject
 from indexer.errors import CorruptError, UsageError
 from indexer.sessions import Plan, Session, record_from_json
@@ -24,11 +26,12 @@ from indexer.sessions.stored import (
     load_state,
 )
 from indexer.sessions.stored_records import RecordRow, row_of
+from indexer.store.database import Database
 from indexer.store.frames import FrameBatch
 from indexer.store.sessions import SessionHead, SessionRows, SessionStore
 
 if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
+    from indexer.engine.durable.journal import Records
 
 T = TypeVar("T")
 
@@ -66,18 +69,40 @@ class OpenSession:
         """Whether memory is ahead of the database: it must not be loaded anew meanwhile."""
 
 
-class Desk:
+class Request(NamedTuple):
+    """Which request of a client a change belongs to, so that asking again does not do it again."""
+
+    once: str
+    again: bool
+
+
+class OpenSessions:
     """The sessions of one workspace."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.store = SessionStore(engine.database)
+    def __init__(
+        self, database: Database, records: Records, clock: Clock, counter: TiktokenCounter
+    ) -> None:
+        self._records = records
+        self.clock = clock
+        self.counter = counter
+        self.store = SessionStore(database)
+        self.request: Request | None = None
+        """The request that is being carried out; only the writing thread has one."""
         self._lock = threading.RLock()
         self._open: OrderedDict[str, OpenSession] = OrderedDict()
         self._names: dict[str, int] | None = None
         self._blobs: set[str] | None = None
         self._draft: Session | None = None
         """The new session whose records are being journalled, to be kept as it is."""
+
+    @contextmanager
+    def requested(self, once: str, again: bool) -> Iterator[None]:
+        """While this lasts, what is written is known by a token."""
+        self.request = Request(once, again)
+        try:
+            yield
+        finally:
+            self.request = None
 
     # -- reading, from any thread
 
@@ -122,8 +147,7 @@ class Desk:
 
     def session_of(self, state: Any) -> Session:
         """A state with this workspace's clock and counter."""
-        framing = self._engine.framing
-        return Session(state, clock=self._engine.clock, counter=framing.counter)
+        return Session(state, clock=self.clock, counter=self.counter)
 
     @property
     def names(self) -> dict[str, int]:
@@ -147,7 +171,7 @@ class Desk:
 
     def write(self, name: str, plan: Callable[[Session], Plan]) -> tuple[Session, Plan]:
         """Plan one record on a session, then make it durable and true."""
-        self._engine.catch_up_with_journal()
+        self._records.catch_up()
         with self._lock:
             entry = self.open(name)
             # What was planned on must be what is changed: nobody may put it away in between.
@@ -170,7 +194,7 @@ class Desk:
 
         `again` tells the same of what an interrupted request has done already.
         """
-        self._engine.catch_up_with_journal()
+        self._records.catch_up()
         entry = self.load(name)
         draft = entry.session
         done = self._done_before(entry)
@@ -185,7 +209,7 @@ class Desk:
 
     def create(self, name: str, session: Session) -> Session:
         """Keep a new session, whole, under a name that is free."""
-        self._engine.catch_up_with_journal()
+        self._records.catch_up()
         if name in self.names:
             entry = self.open(name)
             if self._done_before(entry) is not None:
@@ -207,17 +231,16 @@ class Desk:
 
     def _done_before(self, entry: OpenSession) -> int | None:
         """The last record of this very request, where it was cut off after it had been done."""
-        request = self._engine.session_request
+        request = self.request
         if request is None or not request.again:
             return None
         return self.store.answered(entry.sid, request.once)
 
     def _journal(self, name: str, records: Sequence[JsonObject]) -> None:
         item: JsonObject = {"kind": KIND, "name": name, "records": list(records)}
-        request = self._engine.session_request
-        if request is not None:
-            item["once"] = request.once
-        self._engine.journal_and_apply([item])
+        if self.request is not None:
+            item["once"] = self.request.once
+        self._records.write([item])
 
     @contextmanager
     def applying(self, batch: FrameBatch) -> Iterator[None]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.sessions.write import check_name
 from indexer.errors import MerkleError
 from indexer.sessions import Session
 from indexer.store.sessions import SessionStore, journalled
-
-if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
 
 KIND: Final = "session"
 _PIECE: Final = 4 << 20
@@ -45,9 +42,8 @@ def stored_logs(store: SessionStore) -> dict[str, Log]:
     }
 
 
-def session_records(engine: Engine) -> Iterator[JsonObject]:
+def session_records(store: SessionStore) -> Iterator[JsonObject]:
     """Every session as a pack has it."""
-    store = SessionStore(engine.database)
     for name, sid in store.names().items():
         yield from pieces(name, journalled(store.record_texts(sid)))
 
@@ -63,7 +59,7 @@ def check_shape(record: Mapping[str, Any]) -> None:
 
 
 def plan_sessions(
-    engine: Engine, packed: Iterable[Mapping[str, Any]]
+    store: SessionStore, packed: Iterable[Mapping[str, Any]]
 ) -> tuple[list[JsonObject], list[str]]:
     """What of a pack's sessions is new here, and the names of those that went another way.
 
@@ -73,7 +69,6 @@ def plan_sessions(
     logs: dict[str, Log] = {}
     for record in packed:
         logs.setdefault(record["name"], []).extend(record["records"])
-    store = SessionStore(engine.database)
     known = store.names()
     fresh: list[JsonObject] = []
     diverged: list[str] = []
@@ -88,7 +83,7 @@ def plan_sessions(
     return fresh, diverged
 
 
-def settle_sessions(
+def complete_sessions(
     kept: Sequence[JsonObject], stored: Mapping[str, Log]
 ) -> tuple[list[JsonObject], list[JsonObject], list[str]]:
     """Make the sessions of a salvaged journal whole again with what a database still has.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.core.arguments import Count, Whole
 from indexer.engine.documents import JsonObject
+from indexer.engine.search.compose import compose
 from indexer.sessions import CommitRecord, Placement, Session, make_content
 from indexer.store.sessions import FRAME_ATTRIBUTE
 
@@ -31,21 +33,29 @@ _NAMED: Final = {
 def pull(
     engine: Engine,
     name: str,
-    nodes: Sequence[str],
+    nodes: Sequence[str] = (),
     *,
-    budget: int | None,
-    ttl: int | None,
-    offset: int | None,
-    query: str | None,
-    max_frames: int | None,
-    require_fresh: bool,
+    budget: Count | None = None,
+    ttl: Count | None = None,
+    offset: Whole | None = None,
+    query: str | None = None,
+    max_frames: Count | None = None,
+    require_fresh: bool = False,
 ) -> JsonObject:
-    """Compose context and append what it selects to the active head, all of it or nothing."""
-    desk = engine.framing.desk
+    """Compose workspace context into the active head, as blocks that name their frames.
+
+    All that is composed is appended, or nothing is.
+    """
+    sessions = engine.sessions
     # A session that does not exist is refused before anything is composed.
-    desk.open(name)
-    composed = engine.compose(
-        nodes, query=query, budget=budget, max_frames=max_frames, require_fresh=require_fresh
+    sessions.open(name)
+    composed = compose(
+        engine,
+        nodes,
+        query=query,
+        budget=budget,
+        max_frames=max_frames,
+        require_fresh=require_fresh,
     )
     stay = TTL if ttl is None else ttl
     place = OFFSET if offset is None else offset
@@ -63,7 +73,7 @@ def pull(
             warnings = list(plan.warnings)
         return _document(session, records, composed["omitted"], warnings)
 
-    return desk.write_several(name, append, _told_again)
+    return sessions.write_several(name, append, _told_again)
 
 
 def _where(composed: JsonObject, item: Mapping[str, Any], ttl: int, offset: int) -> Placement:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.core.arguments import Count
 from indexer.core.clock import iso_utc
 from indexer.engine.documents import JsonObject
 from indexer.errors import UsageError
@@ -23,48 +24,75 @@ RECENT: Final = 20
 """Cycles that `show` lists."""
 
 
-def select(engine: Engine, name: str, selector: str, options: SelectOptions) -> JsonObject:
-    """Ids that a selector finds, or for a range of snapshots what changed among them."""
-    found = engine.framing.desk.read(name, lambda s: s.select(selector, options))
+def select(
+    engine: Engine,
+    name: str,
+    selector: str,
+    *,
+    include_content: bool = False,
+    content_mode: str = "unified",
+    context_lines: Count = 3,
+    max_snapshots: Count | None = None,
+    max_changes: Count | None = None,
+    materialize: Sequence[str] = (),
+) -> JsonObject:
+    """Ids that a selector finds, or what changed over a range of snapshots."""
+    options = SelectOptions(
+        include_content,
+        content_mode,
+        context_lines,
+        tuple(materialize),
+        max_snapshots,
+        max_changes,
+    )
+    found = engine.sessions.read(name, lambda s: s.select(selector, options))
     return found if isinstance(found, dict) else {"ids": found}
 
 
-def diff(engine: Engine, name: str, older: str, newer: str, selector: str | None) -> JsonObject:
+def diff(
+    engine: Engine, name: str, older: str, newer: str, selector: str | None = None
+) -> JsonObject:
     """What differs between two snapshots."""
 
     def compare(session: Session) -> JsonObject:
         moves = session.moves(older, newer, selector)
         return {**session.diff(older, newer, selector), "moves": moves}
 
-    return engine.framing.desk.read(name, compare)
+    return engine.sessions.read(name, compare)
 
 
-def render(engine: Engine, name: str, snapshot: str | None) -> JsonObject:
-    """The provider thread of a snapshot."""
+def render(engine: Engine, name: str, snapshot: str | None = None) -> JsonObject:
+    """The provider thread, as text; it stands under `thread`."""
 
     def look(session: Session) -> tuple[int, list[dict[str, Any]]]:
         view = session.view(snapshot)
         return view.cycle, provider_thread(view)
 
-    cycle, thread = engine.framing.desk.read(name, look)
+    cycle, thread = engine.sessions.read(name, look)
     return {"name": name, "cycle": cycle, "thread": thread_text(thread)}
 
 
-def compile_(
+def compile_session(
     engine: Engine,
     name: str,
     *,
-    as_of: str | None,
-    up_to: str | None,
-    options: CompileOptions,
-    stage: str | None,
+    as_of: str | None = None,
+    up_to: str | None = None,
+    show_edits: bool = False,
+    stage: str | None = None,
+    roles: Mapping[str, str] | None = None,
+    policy: Mapping[str, Any] | None = None,
 ) -> JsonObject:
-    """The session as messages for a model, and one of the stages they went through."""
+    """The session as messages for a model.
+
+    With a stage's name, also what went through that stage.
+    """
+    options = CompileOptions(show_edits, dict(roles or {}), policy)
     wanted = stage.upper() if stage is not None else None
     if wanted is not None and wanted not in STAGES:
         raise UsageError(f"unknown stage {stage!r}", hint=f"use one of: {', '.join(STAGES)}")
-    blocks = engine.framing.desk.read(name, lambda s: s.reading(as_of=as_of, up_to=up_to))
-    compiled = compile_blocks(blocks(), options, engine.framing.counter)
+    blocks = engine.sessions.read(name, lambda s: s.reading(as_of=as_of, up_to=up_to))
+    compiled = compile_blocks(blocks(), options, engine.counter)
     staged = compiled.stages.to_json()
     document: JsonObject = {**compiled.to_json(), "hashes": staged["hashes"]}
     if wanted is not None:
@@ -74,26 +102,30 @@ def compile_(
     return document
 
 
-def export(engine: Engine, name: str, *, snapshot: str | None, form: str | None) -> JsonObject:
-    """A session with its log, one snapshot of it, or its messages as a provider takes them."""
-    desk = engine.framing.desk
+def export(
+    engine: Engine, name: str, snapshot: str | None = None, *, form: str | None = None
+) -> JsonObject:
+    """A session with its log, a snapshot, or a chat log; its text stands under `data`."""
+    sessions = engine.sessions
     if form is not None and form not in FORMATS:
         raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
     if form is not None:
         if snapshot is not None:
             raise UsageError("a chat log is of the session as it is, not of a snapshot")
-        chat = desk.read(name, lambda s: export_chat(s, form))
+        chat = sessions.read(name, lambda s: export_chat(s, form))
         data = document_bytes(chat)
     elif snapshot is not None:
-        data = document_bytes(desk.read(name, lambda s: s.document(snapshot)))
+        data = document_bytes(sessions.read(name, lambda s: s.document(snapshot)))
     else:
-        data = exported_bytes(*desk.read(name, lambda s: (s.document(), s.state.records.first())))
+        data = exported_bytes(
+            *sessions.read(name, lambda s: (s.document(), s.state.records.first()))
+        )
     return {"name": name, "data": data.decode("ascii")}
 
 
-def list_(engine: Engine) -> JsonObject:
-    """Every session, oldest first."""
-    found = engine.framing.desk.store.summaries()
+def list_sessions(engine: Engine) -> JsonObject:
+    """Every session."""
+    found = engine.sessions.store.summaries()
     for each in found:
         each["opened_at"] = iso_utc(each.pop("opened_ns"))
         each["updated_at"] = iso_utc(each.pop("updated_ns"))
@@ -101,8 +133,10 @@ def list_(engine: Engine) -> JsonObject:
     return {"sessions": found}
 
 
-def show(engine: Engine, name: str, *, snapshot: str | None, tree: bool) -> JsonObject:
-    """A session in figures, its newest cycles and attempts, and on request a snapshot's tree."""
+def show(
+    engine: Engine, name: str, *, snapshot: str | None = None, tree: bool = False
+) -> JsonObject:
+    """One session in figures, with a snapshot's tree on request."""
 
     def look(session: Session) -> JsonObject:
         state = session.state
@@ -127,10 +161,4 @@ def show(engine: Engine, name: str, *, snapshot: str | None, tree: bool) -> Json
             document["tree"] = session.document(snapshot)
         return document
 
-    return engine.framing.desk.read(name, look)
-
-
-def select_options(values: Mapping[str, Any]) -> SelectOptions:
-    """Options of a range select, without those that were not given."""
-    given = {key: value for key, value in values.items() if value is not None}
-    return SelectOptions(**given)
+    return engine.sessions.read(name, look)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.core.arguments import Count, Whole
 from indexer.core.canonical import canonical_json
 from indexer.engine.documents import JsonObject
 from indexer.errors import UsageError
@@ -62,13 +63,13 @@ def new(
     engine: Engine,
     name: str,
     *,
-    budget: int | None,
-    on_budget: str | None,
-    max_nodes: int | None,
-    max_tokens: int | None,
-    protect_turns: int | None,
+    budget: Count | None = None,
+    on_budget: str | None = None,
+    max_nodes: Count | None = None,
+    max_tokens: Count | None = None,
+    protect_turns: Count | None = None,
 ) -> JsonObject:
-    """Begin an empty session."""
+    """Begin a session, with a token budget and limits that pruning keeps."""
     check_name(name)
     if on_budget is not None and on_budget not in (WARN, REJECT):
         raise UsageError(f"unknown action {on_budget!r}", hint=f"use {WARN} or {REJECT}")
@@ -84,11 +85,11 @@ def new(
     session = Session.new(
         name,
         clock=engine.clock,
-        counter=engine.framing.counter,
+        counter=engine.counter,
         budget=TokenBudget(budget, on_budget or WARN),
         prune=policy,
     )
-    made = engine.framing.desk.create(name, session)
+    made = engine.sessions.create(name, session)
     return {
         "name": name,
         "cycle": made.cycle,
@@ -119,16 +120,41 @@ def append(
     name: str,
     *,
     type: str,
-    role: str | None,
-    text: str | None,
-    payload: Mapping[str, Any] | None,
-    label: str | None,
-    where: Placement,
-    note: Note,
+    role: str | None = None,
+    text: str | None = None,
+    payload: Mapping[str, Any] | None = None,
+    label: str | None = None,
+    region: str | None = None,
+    parent: str | None = None,
+    offset: Whole | None = None,
+    ttl: Count | None = None,
+    priority: Whole | None = None,
+    id: str | None = None,
+    node_type: str | None = None,
+    kind: str | None = None,
+    references: Sequence[str] = (),
+    attributes: Mapping[str, Any] | None = None,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> JsonObject:
-    """Add a block."""
+    """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
     content = _content(type, text, payload, role, label)
-    session, plan = engine.framing.desk.write(name, lambda s: s.plan_append(content, where, note))
+    where = _placement(
+        region=region,
+        parent=parent,
+        offset=offset,
+        ttl=ttl,
+        priority=priority,
+        id=id,
+        node_type=node_type,
+        kind=kind,
+        attributes=attributes,
+        # A dialogue's role is part of what it says.
+        role=role if type != "dialogue" else None,
+        references=tuple(references),
+    )
+    note = Note(message, metadata)
+    session, plan = engine.sessions.write(name, lambda s: s.plan_append(content, where, note))
     return _committed(session, plan)
 
 
@@ -137,15 +163,20 @@ def edit(
     name: str,
     target: str,
     *,
-    type: str | None,
-    role: str | None,
-    text: str | None,
-    payload: Mapping[str, Any] | None,
-    label: str | None,
-    where: Placement,
-    note: Note,
+    type: str | None = None,
+    role: str | None = None,
+    text: str | None = None,
+    payload: Mapping[str, Any] | None = None,
+    label: str | None = None,
+    ttl: Count | None = None,
+    priority: Whole | None = None,
+    id: str | None = None,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> JsonObject:
-    """Replace what a block says, keeping what it said."""
+    """Replace what a block says when compiled; what it said stays in the tree."""
+    where = _placement(ttl=ttl, priority=priority, id=id)
+    note = Note(message, metadata)
 
     def plan(session: Session) -> Plan:
         commit = session.state.log.edit_target(target)
@@ -160,7 +191,7 @@ def edit(
             content["direction"] = kept["direction"]
         return session.plan_edit(target, content, where, note)
 
-    session, done = engine.framing.desk.write(name, plan)
+    session, done = engine.sessions.write(name, plan)
     assert isinstance(done.record, CommitRecord)
     return {**_committed(session, done), "target": done.record.reply_to}
 
@@ -183,23 +214,21 @@ def _committed(session: Session, plan: Plan) -> JsonObject:
 
 
 def annotate(
-    engine: Engine, name: str, target: str, priority: str, *, reason: str | None
+    engine: Engine, name: str, target: str, priority: str, *, reason: str | None = None
 ) -> JsonObject:
     """Pin, skip or free a block."""
     if priority not in PRIORITIES:
         raise UsageError(
             f"unknown priority {priority!r}", hint=f"use one of: {', '.join(PRIORITIES)}"
         )
-    session, plan = engine.framing.desk.write(
-        name, lambda s: s.plan_annotate(target, priority, reason)
-    )
+    session, plan = engine.sessions.write(name, lambda s: s.plan_annotate(target, priority, reason))
     commit = _data(plan)["target"]
     return {"id": session.state.log.node_of(commit), "commit": commit, "priority": priority}
 
 
 def commit(engine: Engine, name: str) -> JsonObject:
     """Seal the cycle."""
-    _, plan = engine.framing.desk.write(name, lambda s: s.plan_commit())
+    _, plan = engine.sessions.write(name, lambda s: s.plan_commit())
     data = _data(plan)
     gone = ("expired", "cascaded", "pruned", "deferred", "kept_empty")
     return {
@@ -209,15 +238,17 @@ def commit(engine: Engine, name: str) -> JsonObject:
     }
 
 
-def move(engine: Engine, name: str, node: str, parent: str, *, offset: int | None) -> JsonObject:
-    """Hang a node elsewhere."""
+def move(
+    engine: Engine, name: str, node: str, parent: str, *, offset: Whole | None = None
+) -> JsonObject:
+    """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
     parent = parent if parent.startswith("^") or parent not in _ALIASES else _ALIASES[parent]
 
     def plan(session: Session) -> Plan:
         known = session.state.history.regions
         return session.plan_move(node, known.get(parent, parent), offset)
 
-    _, done = engine.framing.desk.write(name, plan)
+    _, done = engine.sessions.write(name, plan)
     data = _data(done)
     again = data.get("again")
     return {
@@ -232,14 +263,31 @@ _ALIASES: Final = {"sys": "^sys", "ah": "^ah"}
 
 
 def remove(engine: Engine, name: str, node: str) -> JsonObject:
-    """Take a node and what is below it out of the working tree."""
-    engine.framing.desk.write(name, lambda s: s.plan_remove(node))
+    """Take a node out of the working tree."""
+    engine.sessions.write(name, lambda s: s.plan_remove(node))
     return {"removed": node}
 
 
-def group(engine: Engine, name: str, *, where: Placement, removable: bool) -> JsonObject:
-    """Add an empty container, which goes once it is empty again where it is removable."""
-    _, plan = engine.framing.desk.write(name, lambda s: s.plan_group(where, removable=removable))
+def group(
+    engine: Engine,
+    name: str,
+    *,
+    parent: str | None = None,
+    node_type: str | None = None,
+    offset: Whole | None = None,
+    ttl: Count | None = None,
+    priority: Whole | None = None,
+    id: str | None = None,
+    removable: bool = True,
+) -> JsonObject:
+    """Add an empty container.
+
+    It goes once it is empty again, unless it is not removable.
+    """
+    where = _placement(
+        parent=parent, node_type=node_type, offset=offset, ttl=ttl, priority=priority, id=id
+    )
+    _, plan = engine.sessions.write(name, lambda s: s.plan_group(where, removable=removable))
     data = _data(plan)
     return {"id": data["node"]["id"], "parent": data["parent"], "cycle": data["node"]["cycle"]}
 
@@ -252,14 +300,14 @@ def attempt(
     status: str,
     provider: str,
     model: str,
-    params: Mapping[str, Any] | None,
-    token_in: int | None,
-    token_out: int | None,
-    error: str | None,
+    params: Mapping[str, Any] | None = None,
+    token_in: Count | None = None,
+    token_out: Count | None = None,
+    error: str | None = None,
 ) -> JsonObject:
     """Record a provider call, or how it ended, beside the history."""
     told = Attempt(attempt_id, status, provider, model, params or {}, token_in, token_out, error)
-    _, plan = engine.framing.desk.write(name, lambda s: s.plan_attempt(told))
+    _, plan = engine.sessions.write(name, lambda s: s.plan_attempt(told))
     return {"attempt": dict(_data(plan))}
 
 
@@ -268,7 +316,6 @@ def _data(plan: Plan) -> Mapping[str, Any]:
     return plan.record.data
 
 
-def placement(values: Mapping[str, Any], references: Sequence[str] = ()) -> Placement:
+def _placement(**values: Any) -> Placement:
     """Where a block goes, from the arguments that say something about it."""
-    given = {key: value for key, value in values.items() if value is not None}
-    return Placement(references=tuple(references), **given)
+    return Placement(**{key: value for key, value in values.items() if value is not None})

@@ -30,8 +30,8 @@ class FolderWave:
     """The first place that a key is for."""
 
 
-class TeamWork:
-    """Settles the keys of a chunk with the team, into the chunk's batch."""
+class TeamChunk:
+    """Gets the results of one chunk with the team, into the chunk's batch."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TeamWork:
         self.elsewhere: set[str] = set()
         """Paths whose results another machine is computing still."""
 
-    def settle(
+    def get_or_compute(
         self,
         waiting: Mapping[MemoKey, Sequence[Step]],
         batch: FrameBatch,
@@ -77,7 +77,7 @@ class TeamWork:
             ]
 
         wanted = {key: self._generation(key) for key in waiting}
-        for key in self._exchange.settle(wanted, take, run, self._patience):
+        for key in self._exchange.get_or_compute(wanted, take, run, self._patience):
             self.elsewhere.update(step.path for step in waiting[key])
         return taken
 

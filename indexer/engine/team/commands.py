@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
+from indexer.core.arguments import Amount
 from indexer.core.frames import MemoKey
+from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.make.commands import memo_key
+from indexer.engine.frames.freshness import fresh_in
+from indexer.engine.frames.recipe import memo_key
 from indexer.engine.settings import load_settings
 from indexer.engine.team.exchange import PUSH, TEAM_KEY, Exchange, membership
 from indexer.errors import UsageError
@@ -20,6 +23,8 @@ from indexer.store.frames import FrameBatch
 from indexer.store.share_queue import ShareQueue
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.heads import HeadCache
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 Progress = Callable[[int], None]
@@ -37,10 +42,13 @@ class NoTeamError(UsageError):
 
 
 def shared_status(engine: Engine) -> JsonObject:
-    """Whether the team's store can be reached, what it holds, and what it still has to get."""
+    """Whether the team's store can be reached, and what it holds.
+
+    And what it still has to get.
+    """
     settings = load_settings(engine.root)
     # The journal may know of answers that are due and that the database has yet to learn of.
-    _ = engine.journal
+    _ = engine.records
     member, queue = membership(settings), ShareQueue(engine.database)
     document: JsonObject = {
         "configured": member is not None,
@@ -70,8 +78,11 @@ def shared_status(engine: Engine) -> JsonObject:
     return document | {"reachable": True, **usage._asdict()}
 
 
-def push(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
-    """Give the team all that is due, and the results behind the present frames that it lacks."""
+def shared_push(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
+    """Give the team what it lacks.
+
+    That is all that is due, and the results behind the present frames.
+    """
     exchange = _exchange(engine)
     client = exchange.client
     if not client.may_write:
@@ -82,7 +93,7 @@ def push(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
     before = exchange.tally.pushed
     exchange.catch_up()
     _raise_problem(client)
-    keys = list(_present_keys(engine))
+    keys = list(_present_keys(engine.frames, engine.tree))
     for at in range(0, len(keys), PUSH):
         group = keys[at : at + PUSH]
         entries = client.lacking(exchange.entries(group))
@@ -97,8 +108,11 @@ def push(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
     }
 
 
-def pull(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
-    """Bring here every result of the namespace that is not known, for work without the server."""
+def shared_pull(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
+    """Bring here what the team has.
+
+    Every result of the namespace that is not known, for work without the server.
+    """
     exchange = _exchange(engine)
     client = exchange.client
     before = dict(client.refused)
@@ -106,8 +120,8 @@ def pull(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
     pulled = seen = 0
     while after is not None:
         entries, after = client.page(after, PUSH)
-        fresh = [entry for entry in entries if _is_news(engine, entry)]
-        _keep(engine, fresh)
+        fresh = [entry for entry in entries if _is_news(engine.frames.heads, entry)]
+        _store(engine.frames.heads, fresh)
         pulled += len(fresh)
         seen += len(entries)
         if progress is not None:
@@ -126,8 +140,11 @@ def pull(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
     }
 
 
-def sweep(engine: Engine, unused_seconds: float, *, dry_run: bool = False) -> JsonObject:
-    """Drop from the team's store what no member has asked for so long, by the store's clock."""
+def shared_gc(engine: Engine, unused_seconds: Amount, *, dry_run: bool = False) -> JsonObject:
+    """Drop from the team's store what nobody has used for so long.
+
+    The store's own clock counts.
+    """
     client = _exchange(engine).client
     if not client.may_write:
         raise ReadOnlyError(
@@ -138,8 +155,8 @@ def sweep(engine: Engine, unused_seconds: float, *, dry_run: bool = False) -> Js
 
 
 def _exchange(engine: Engine) -> Exchange:
-    engine.refresh_types()
-    exchange = engine.framing.exchange
+    engine.frames.declared.refresh()
+    exchange = engine.exchange
     if exchange is None:
         raise NoTeamError(
             "this workspace shares nothing: no team's store is set",
@@ -154,34 +171,35 @@ def _raise_problem(client: Client) -> None:
         raise client.problem
 
 
-def _present_keys(engine: Engine) -> Iterator[MemoKey]:
+def _present_keys(frames: Frames, tree: Tree) -> Iterator[MemoKey]:
     """The keys behind the present frames of the types that are shared."""
     seen: set[MemoKey] = set()
-    for declared in engine.types.values():
+    is_fresh = fresh_in(frames, tree)
+    for declared in frames.types.values():
         if not declared.share:
             continue
-        for path, entry in engine.tree.walk(paths.ROOT):
+        for path, entry in tree.walk(paths.ROOT):
             rules = declared.rules
             if not rules.wants(entry) or not rules.covers(path):
                 continue
-            if engine.shelf.head(path, declared.name, rules.agent_for(entry)) is None:
+            if frames.heads.head(path, declared.name, rules.agent_for(entry)) is None:
                 continue
-            key = memo_key(engine, declared, path, entry)
+            key = memo_key(frames, declared, path, entry, is_fresh)
             if key is not None and key not in seen:
                 seen.add(key)
                 yield key
 
 
-def _is_news(engine: Engine, entry: Entry) -> bool:
-    generation, content = engine.shelf.memo(entry.key)
+def _is_news(heads: HeadCache, entry: Entry) -> bool:
+    generation, content = heads.memo(entry.key)
     return entry.generation > generation or (content is None and entry.generation == generation)
 
 
-def _keep(engine: Engine, entries: list[Entry]) -> None:
+def _store(heads: HeadCache, entries: list[Entry]) -> None:
     """Store results of others like an imported pack's."""
     if entries:
         batch = FrameBatch()
         for entry in entries:
             batch.memo[entry.key] = (entry.generation, entry.content)
             batch.bodies[entry.content] = entry.body
-        engine.shelf.keep(batch)
+        heads.add(batch)

@@ -15,11 +15,12 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.settings import Settings
 from indexer.shared.base import Entry, SharedError
 from indexer.shared.client import Client, Membership
+from indexer.store.database import Database
 from indexer.store.frames import FrameBatch
 from indexer.store.share_queue import ShareQueue
 
 if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
+    from indexer.engine.frames.heads import HeadCache
 
 TEAM_KEY: Final = "MERKLE_TEAM_KEY"
 """The variable that holds the team's key; no file does."""
@@ -54,9 +55,9 @@ def membership(settings: Settings) -> Membership | None:
     )
 
 
-def exchange(engine: Engine, member: Membership) -> Exchange:
+def exchange(database: Database, heads: HeadCache, member: Membership) -> Exchange:
     """The dealings of a workspace with its team."""
-    return Exchange(engine, Client(member))
+    return Exchange(heads, ShareQueue(database), Client(member))
 
 
 @dataclass(slots=True)
@@ -76,11 +77,11 @@ Compute = Callable[[list[MemoKey]], list[Entry]]
 class Exchange:
     """One workspace's dealings with its team, on the thread that writes."""
 
-    def __init__(self, engine: Engine, client: Client) -> None:
+    def __init__(self, heads: HeadCache, queue: ShareQueue, client: Client) -> None:
         self.client = client
         self.tally = Tally()
-        self._engine = engine
-        self._queue = ShareQueue(engine.database)
+        self._heads = heads
+        self._queue = queue
         self._keeper = _LeaseKeeper(client.member, client.holder)
         self._given: set[MemoKey] = set()
         """Handed over, and in the queue still: they are taken out together."""
@@ -114,7 +115,7 @@ class Exchange:
 
     # -- before and after computing
 
-    def settle(
+    def get_or_compute(
         self,
         wanted: Mapping[MemoKey, int],
         take: Take,
@@ -247,7 +248,7 @@ class Exchange:
         if not self.client.member.read_only:
             batch.due = [(entry.key, entry.generation) for entry in entries]
             self._due = True
-        self._engine.shelf.keep(batch)
+        self._heads.add(batch)
         if self.client.may_write:
             self._give(entries)
 
@@ -297,8 +298,8 @@ class Exchange:
 
     def entries(self, keys: Iterable[MemoKey]) -> list[Entry]:
         """The results of some keys as they are known here."""
-        known = {key: self._engine.shelf.memo(key) for key in keys}
-        bodies = self._engine.frames.bodies(
+        known = {key: self._heads.memo(key) for key in keys}
+        bodies = self._heads.store.bodies(
             content for _, content in known.values() if content is not None
         )
         return [

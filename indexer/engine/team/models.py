@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import MemoKey
 from indexer.engine.models.calls import Answered, ModelCalls
-from indexer.engine.models.intake import keep_answers, let_go
+from indexer.engine.models.intake import let_go, paid_records
 
 if TYPE_CHECKING:
+    from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.heads import HeadCache
     from indexer.engine.team.exchange import Exchange
     from indexer.engine.workspace import Engine
 
@@ -21,16 +23,16 @@ FROM_TEAM: Final = {"from": "team"}
 """What is known of an answer that another machine paid for."""
 
 
-def take_paid(engine: Engine, keys: list[MemoKey]) -> list[MemoKey]:
+def take_paid(
+    exchange: Exchange, heads: HeadCache, records: Records, keys: list[MemoKey]
+) -> list[MemoKey]:
     """Take what the team has of some answers, in one conversation; the keys of those."""
-    exchange = engine.framing.exchange
-    if exchange is None or not keys:
+    if not keys:
         return []
-    entries = exchange.look_up({key: engine.shelf.memo(key)[0] for key in keys})
+    entries = exchange.look_up({key: heads.memo(key)[0] for key in keys})
     # Paid for by somebody: journalled here like an answer of our own.
-    keep_answers(
-        engine, [Answered(one.key, one.generation, one.body, dict(FROM_TEAM)) for one in entries]
-    )
+    found = [Answered(one.key, one.generation, one.body, dict(FROM_TEAM)) for one in entries]
+    records.write(paid_records(found, frozenset()))
     return [one.key for one in entries]
 
 
@@ -45,7 +47,7 @@ class ModelTeam:
 
     @property
     def _exchange(self) -> Exchange | None:
-        return self._engine.framing.exchange if self._share else None
+        return self._engine.exchange if self._share else None
 
     @property
     def is_on(self) -> bool:
@@ -64,7 +66,7 @@ class ModelTeam:
             return []
         due = [key for key in wanted if now - self._looked.get(key, -LOOK_AGAIN) >= LOOK_AGAIN]
         self._looked.update(dict.fromkeys(due, now))
-        return take_paid(self._engine, due)
+        return self._take_paid(exchange, due)
 
     def is_ours(self, key: MemoKey) -> bool | None:
         """Whether this machine is to ask the model; None when the answer has come meanwhile."""
@@ -76,10 +78,13 @@ class ModelTeam:
             return False
         if leased:
             self._calls.leases.add(key)
-            if take_paid(self._engine, [key]):
-                let_go(self._engine, self._calls, [key])
+            if self._take_paid(exchange, [key]):
+                let_go(exchange, self._calls, [key])
                 return None
         return True
+
+    def _take_paid(self, exchange: Exchange, keys: list[MemoKey]) -> list[MemoKey]:
+        return take_paid(exchange, self._engine.frames.heads, self._engine.records, keys)
 
     def wait(self, seconds: float) -> None:
         """Sleep until another machine may have got something."""
@@ -89,4 +94,4 @@ class ModelTeam:
     def close(self) -> None:
         """Give back the leases of questions that are not under way; the others go with them."""
         idle = [key for key in self._calls.leases if not self._calls.is_asked(key)]
-        let_go(self._engine, self._calls, idle)
+        let_go(self._exchange, self._calls, idle)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
+from indexer.core.arguments import Count
 from indexer.core.changes import Change, summarize
 from indexer.core.clock import iso_utc
 from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.tree import Entry
-from indexer.engine.documents import DiffDocument, JsonObject, LogDocument
+from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.engine.search.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
 from indexer.errors import UsageError
-from indexer.store.head_log import HeadLog, Made
+from indexer.store.frames import FrameStore, Made
 from indexer.store.trees import Root, TreeStore
 
 if TYPE_CHECKING:
@@ -33,8 +35,28 @@ class UnknownRootError(UsageError):
     code = "unknown_root"
 
 
-def log_document(roots: list[Root]) -> LogDocument:
-    """Roots as JSON has them."""
+class RootDocument(TypedDict):
+    """One line of `log`."""
+
+    seq: int
+    root: str
+    at: str
+    cause: str
+    added: int
+    modified: int
+    removed: int
+    renamed: int
+    nodes: int
+
+
+class LogDocument(TypedDict):
+    """Result of `log`."""
+
+    roots: list[RootDocument]
+
+
+def log(engine: Engine, limit: Count = 20) -> LogDocument:
+    """Recorded roots, newest first."""
     return {
         "roots": [
             {
@@ -48,7 +70,7 @@ def log_document(roots: list[Root]) -> LogDocument:
                 "renamed": root.renamed,
                 "nodes": root.totals.nodes,
             }
-            for root in roots
+            for root in engine.trees.roots(limit)
         ]
     }
 
@@ -85,9 +107,10 @@ def find_root(trees: TreeStore, text: str) -> Root:
 def _is_manifest(engine: Engine, text: str) -> bool:
     """Whether a manifest is meant; digits that begin a root's id too are refused."""
     if text.startswith(PREFIX):
-        find_manifest(engine, text)
+        find_manifest(engine.frames.store, text)
         return True
-    if not has_manifest(engine, text):
+    # Asked of the store only where it could be one: a damaged journal hides no root.
+    if not is_id_prefix(text) or not has_manifest(engine.frames.store, text):
         return False
     if engine.trees.roots_by_prefix(text):
         raise UnknownRootError(
@@ -97,11 +120,11 @@ def _is_manifest(engine: Engine, text: str) -> bool:
     return True
 
 
-def diff_document(engine: Engine, old: str, new: str) -> DiffDocument:
+def diff(engine: Engine, old: str, new: str) -> DiffDocument:
     """What differs between two recorded roots, or between two recorded manifests."""
     kinds = [_is_manifest(engine, text) for text in (old, new)]
     if all(kinds):
-        return compare_manifests(engine, old, new)
+        return compare_manifests(engine.frames.store, old, new)
     if any(kinds):
         raise UnknownRootError(
             f"one of {old} and {new} is a manifest, the other is not",
@@ -121,11 +144,13 @@ def diff_document(engine: Engine, old: str, new: str) -> DiffDocument:
             {"old": rename.old, "new": rename.new, "kind": rename.kind.label}
             for rename in summary.renamed
         ],
-        "frames": frames_between(engine, changes),
+        "frames": frames_between(engine.algorithm, FrameStore(engine.database), changes),
     }
 
 
-def frames_between(engine: Engine, changes: Sequence[Change]) -> list[JsonObject]:
+def frames_between(
+    algorithm: WorkspaceHash, store: FrameStore, changes: Sequence[Change]
+) -> list[JsonObject]:
     """The frames that generators made for what two roots hold differently.
 
     A frame is bound to content, not to a root: one that came late counts for the root it is about.
@@ -135,12 +160,12 @@ def frames_between(engine: Engine, changes: Sequence[Change]) -> list[JsonObject
     def node_of(path: str, entry: Entry | None) -> NodeId | None:
         if entry is None:
             return None
-        return engine.algorithm.node_id(entry.kind, paths.text_to_bytes(path), entry.content_id)
+        return algorithm.node_id(entry.kind, paths.text_to_bytes(path), entry.content_id)
 
     nodes = [(one.path, node_of(one.path, one.old), node_of(one.path, one.new)) for one in changes]
     named = [node for _, *both in nodes for node in both if node is not None]
     # Of the database alone: a damaged journal is no reason not to read it.
-    made = HeadLog(engine.database).made_for(named, GENERATED_AGENT_PREFIX)
+    made = store.made_for(named, GENERATED_AGENT_PREFIX)
     none: Made = {}
     found: list[JsonObject] = []
     for path, old, new in sorted(nodes):

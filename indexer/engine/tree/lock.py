@@ -1,4 +1,4 @@
-"""`merkle.lock`: written from the index, and compared with what is on disk."""
+"""What vouches for the tree elsewhere: `merkle.lock`, and proofs that a root holds a node."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from indexer.core.hashing import WorkspaceHash
 from indexer.core.lockfile import NAME, LockFile, LockFileError, departures, lock_text, parse_lock
 from indexer.core.paths import on_screen
+from indexer.core.proofs import prove as inclusion_proof
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
+from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
+from indexer.engine.tree.scan import record_everything
 from indexer.errors import UncheckedError
 from indexer.scan.reading import OPEN_FILE
+from indexer.store.atomic import write_atomically
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -29,10 +34,13 @@ _MEANINGS: Final = {
 }
 
 
-def write_lock(engine: Engine) -> JsonObject:
-    """Bring the index up to date and write its lock, unless that is what the file says already."""
+def lock(engine: Engine) -> JsonObject:
+    """Write merkle.lock.
+
+    The index is brought up to date first; a file that says the same already is left alone.
+    """
     if not engine.served:
-        engine.scan(cause="lock")
+        record_everything(engine, "lock")
     unreadable = engine.trees.remarks().unreadable
     if unreadable:
         raise UncheckedError(
@@ -45,7 +53,7 @@ def write_lock(engine: Engine) -> JsonObject:
     target = engine.root / NAME
     written = _read(target) != text
     if written:
-        _replace(target, engine.layout.folder / (NAME + ".new"), text)
+        _write(target, text, engine.layout.folder)
     return {
         "path": NAME,
         "root": tree.root_id.hex(),
@@ -54,20 +62,36 @@ def write_lock(engine: Engine) -> JsonObject:
     }
 
 
-def check_lock(engine: Engine, tree: Tree, error: Finding, could_not: Finding) -> None:
+def prove(engine: Engine, node: str) -> JsonObject:
+    """The proof that the recorded root holds a node."""
+    if engine.trees.head() is None:
+        raise UncheckedError("nothing has been recorded yet", hint="run `merkle scan` first")
+    # One tree throughout: the service may put the next one in its place meanwhile.
+    tree = engine.tree
+    found = resolve_node(tree, engine.trees, node)
+    if found["superseded"] or tree.get(found["path"]) is None:
+        raise UnknownNodeError(
+            "that is the id of an earlier state", hint="name the node by its path"
+        )
+    return inclusion_proof(tree, found["path"])
+
+
+def check_lock(
+    root: Path, tree: Tree, algorithm: WorkspaceHash, error: Finding, could_not: Finding
+) -> None:
     """Tell which folders of a tree are not as locked, or why that cannot be told."""
     try:
-        lock = _load(engine.root / NAME)
-        if lock.hash_name != engine.algorithm.name:
+        locked = _load(root / NAME)
+        if locked.hash_name != algorithm.name:
             raise LockFileError(
-                f"{NAME} was made with {lock.hash_name}, and this workspace uses "
-                f"{engine.algorithm.name}",
+                f"{NAME} was made with {locked.hash_name}, and this workspace uses "
+                f"{algorithm.name}",
                 hint="`merkle init --hash` in a fresh clone chooses, or `merkle lock` again",
             )
     except LockFileError as problem:
         could_not(problem.code, NAME, f"{problem.message}; {problem.hint}")
         return
-    for change, path in departures(lock, tree):
+    for change, path in departures(locked, tree):
         error(f"lock_{change}", path, _MEANINGS[change])
 
 
@@ -96,15 +120,10 @@ def _read(path: Path) -> bytes | None:
     return raw
 
 
-def _replace(target: Path, temporary: Path, text: bytes) -> None:
-    """Write a file so that readers and a crash see the old one or the new one, never half."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+def _write(target: Path, text: bytes, within: Path) -> None:
+    """Write a lock; nobody who watches the workspace sees it before it is whole."""
     try:
-        with open(os.open(temporary, flags, 0o666), "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        write_atomically(target, text, within=within)
     except OSError as error:
         raise UncheckedError(
             f"cannot write {target.name}: {error.strerror or error}",

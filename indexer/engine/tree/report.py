@@ -11,11 +11,12 @@ from indexer.core.frames import Freshness
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import judge
-from indexer.engine.tree.history import find_root
+from indexer.engine.tree.history import diff, find_root
 from indexer.engine.tree.status import present_status, recorded_status
 from indexer.errors import UncheckedError
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 MAPPED: Final = 600
@@ -29,8 +30,11 @@ _KEPT: Final = (
 )  # fmt: skip
 
 
-def report_document(engine: Engine, base: str | None = None) -> JsonObject:
-    """The present state as values that depend on content alone: no clock, no place, no process."""
+def report(engine: Engine, base: str | None = None) -> JsonObject:
+    """Root, coverage, freshness, changes since a base root, and a map.
+
+    All of it depends on content alone: no clock, no place, no process.
+    """
     head = engine.trees.head()
     if head is None:
         raise UncheckedError("nothing has been recorded yet", hint="run `merkle scan` first")
@@ -42,7 +46,7 @@ def report_document(engine: Engine, base: str | None = None) -> JsonObject:
         status, tree = present_status(engine)
         present = tree or engine.tree
     document: JsonObject = {key: dict(status)[key] for key in _KEPT}
-    states = _states(engine, present, known=status["state"] != "unavailable")
+    states = _states(engine.frames, present, known=status["state"] != "unavailable")
     covered = Counter(states.values())
     nodes = present.root.totals.nodes
     document["coverage"] = {
@@ -53,20 +57,20 @@ def report_document(engine: Engine, base: str | None = None) -> JsonObject:
         "fresh_pct": 1000 * covered[Freshness.FRESH.value] // nodes / 10,
     }
     document["base"] = since
-    document["since_base"] = None if since is None else engine.diff(since, head.root.hex())
+    document["since_base"] = None if since is None else diff(engine, since, head.root.hex())
     document["map"] = _map(present, states)
     return document
 
 
-def _states(engine: Engine, tree: Tree, *, known: bool) -> dict[str, str]:
+def _states(frames: Frames, tree: Tree, *, known: bool) -> dict[str, str]:
     """The gravest state of each node's frames; nodes without any are left out."""
     found: dict[str, str] = {}
-    for (frame_type, agent), heads in sorted(engine.shelf.slots.items()):
+    for (frame_type, agent), heads in sorted(frames.heads.slots.items()):
         # Copied first: the writing thread may add a head meanwhile.
         for path, head in list(heads.items()):
             state = Freshness.UNKNOWN.value
             if known:
-                state = judge(engine, tree, path, frame_type, agent, head).freshness.value
+                state = judge(frames, tree, path, frame_type, agent, head).freshness.value
             if state in _GRAVITY and tree.get(path) is not None:
                 found[path] = max(found.get(path, state), state, key=_GRAVITY.index)
     return found

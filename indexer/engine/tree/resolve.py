@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject, NodeDocument
+from indexer.core.tree import Tree
+from indexer.engine.documents import JsonObject
 from indexer.errors import UsageError
+from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -32,10 +34,26 @@ class AmbiguousNodeError(UsageError):
     code = "ambiguous_node"
 
 
-def resolve_node(engine: Engine, text: str) -> NodeDocument:
+class NodeDocument(TypedDict):
+    """Where a node argument leads."""
+
+    path: str
+    kind: str
+    node_id: str
+    content_id: str
+    size: int
+    superseded: bool
+
+
+def resolve(engine: Engine, node: str) -> NodeDocument:
+    """The node that a path or an id prefix stands for."""
+    return resolve_node(engine.tree, engine.trees, node)
+
+
+def resolve_node(tree: Tree, store: TreeStore, text: str) -> NodeDocument:
     """The node that a path or an id prefix stands for; `path:` and `id:` settle doubt."""
     if text.startswith("path:"):
-        return _by_path(engine, paths.parse(text.removeprefix("path:")))
+        return _by_path(tree, paths.parse(text.removeprefix("path:")))
     if text.startswith("id:"):
         prefix = text.removeprefix("id:")
         if not is_id_prefix(prefix):
@@ -43,31 +61,31 @@ def resolve_node(engine: Engine, text: str) -> NodeDocument:
                 f"{on_screen(prefix)!r} is no id prefix",
                 hint="give 6 or more lower-case hexadecimal digits",
             )
-        return _by_id(engine, prefix)
+        return _by_id(tree, store, prefix)
     path = paths.parse(text)
-    if engine.tree.get(path) is None and is_id_prefix(text):
-        return _by_id(engine, text)
-    return _by_path(engine, path)
+    if tree.get(path) is None and is_id_prefix(text):
+        return _by_id(tree, store, text)
+    return _by_path(tree, path)
 
 
-def _by_path(engine: Engine, path: str) -> NodeDocument:
-    entry = engine.tree.get(path)
+def _by_path(tree: Tree, path: str) -> NodeDocument:
+    entry = tree.get(path)
     if entry is None:
         raise UnknownNodeError(
-            f"{on_screen(path)} is not in the index{_guess(engine, path)}",
+            f"{on_screen(path)} is not in the index{_guess(tree, path)}",
             hint=f"`merkle scan` brings it up to date; `merkle status --why-ignored "
             f"{on_screen(path)}` tells whether a rule leaves it out",
         )
-    return _document(engine, path, engine.tree.node_id(path, entry), superseded=False)
+    return _document(tree, path, tree.node_id(path, entry), superseded=False)
 
 
-def _guess(engine: Engine, path: str) -> str:
+def _guess(tree: Tree, path: str) -> str:
     """A neighbour of nearly the same name, if there is one."""
     # Imported late: only a mistyped name needs it.
     import difflib
 
     parent, name = paths.split(path)
-    folder = engine.tree.folder(parent)
+    folder = tree.folder(parent)
     if folder is None or len(folder.entries) > _GUESSED_AMONG:
         return ""
     # Whoever leaves out an ending means the one file that begins like that.
@@ -77,9 +95,9 @@ def _guess(engine: Engine, path: str) -> str:
     return f"; did you mean {on_screen(paths.join(parent, near[0]))}?" if near else ""
 
 
-def _by_id(engine: Engine, prefix: str) -> NodeDocument:
-    hits = engine.trees.nodes_by_prefix(prefix)
-    present = [hit for hit in hits if hit[2] and engine.tree.get(hit[0]) is not None]
+def _by_id(tree: Tree, store: TreeStore, prefix: str) -> NodeDocument:
+    hits = store.nodes_by_prefix(prefix)
+    present = [hit for hit in hits if hit[2] and tree.get(hit[0]) is not None]
     candidates = present or hits
     if not candidates:
         raise UnknownNodeError(
@@ -90,11 +108,11 @@ def _by_id(engine: Engine, prefix: str) -> NodeDocument:
         listed = ", ".join(f"{hit[1].hex()[:12]} ({on_screen(hit[0])})" for hit in candidates[:4])
         raise AmbiguousNodeError(f"{prefix} is ambiguous: {listed}", hint="give more digits")
     path, node_id, _ = candidates[0]
-    return _document(engine, path, node_id, superseded=not present)
+    return _document(tree, path, node_id, superseded=not present)
 
 
-def _document(engine: Engine, path: str, node_id: NodeId, *, superseded: bool) -> NodeDocument:
-    entry = engine.tree.get(path)
+def _document(tree: Tree, path: str, node_id: NodeId, *, superseded: bool) -> NodeDocument:
+    entry = tree.get(path)
     return {
         "path": path,
         "kind": entry.kind.label if entry else "gone",
@@ -105,9 +123,12 @@ def _document(engine: Engine, path: str, node_id: NodeId, *, superseded: bool) -
     }
 
 
-def ignored_document(engine: Engine, text: str) -> JsonObject:
-    """Which rule leaves a path out, judged as what is on disk there (a folder when in doubt)."""
-    path = paths.parse(text)
+def why_ignored(engine: Engine, path: str) -> JsonObject:
+    """The rule that leaves a path out of the tree, or lets it in.
+
+    It is judged as what is on disk there, and as a folder when in doubt.
+    """
+    text, path = path, paths.parse(path)
     # Not by pathlib, which fails on a name that is longer than any can be.
     is_folder = os.path.isdir(engine.root / paths.text_to_os(path)) or text.endswith("/")
     rule = engine.scopes.judge(path, is_folder) if path else None

@@ -1,4 +1,4 @@
-"""Looking at the disk: the whole workspace, or the paths that events named."""
+"""Looking at the disk, the whole workspace or the paths that events named, and recording it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,211 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from indexer.core import paths
-from indexer.core.changes import Change
+from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
+from indexer.core.garbage import no_cycle_collection
 from indexer.core.tree import Tree
-from indexer.engine.documents import RemarkDocument, ScanDocument
 from indexer.engine.tree.root import UnavailableError, is_bare, refuse_emptying
+from indexer.scan import reconcile as reconciling
 from indexer.scan.assemble import assemble
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous, TreeBefore
-from indexer.scan.reconcile import Reconciled, reconcile
+from indexer.scan.reconcile import Reconciled
 from indexer.scan.walk import Observed, Remark, Walker
-from indexer.store.trees import Root
+from indexer.store.trees import Batch, Listings, Remarks, Root
 
 if TYPE_CHECKING:
+    from indexer.engine.make.events import Event
     from indexer.engine.workspace import Engine
+
+Progress = Callable[[int], None]
+OnFolder = Callable[[str], None]
+
+
+class RemarkDocument(TypedDict):
+    """A path that was left out or could not be read."""
+
+    path: str
+    reason: str
+
+
+class ScanDocument(TypedDict):
+    """Result of `scan`."""
+
+    root: str
+    content_id: str
+    nodes: int
+    files: int
+    directories: int
+    links: int
+    bytes: int
+    hashed: int
+    added: int
+    modified: int
+    removed: int
+    renamed: int
+    carried: int
+    skipped: list[RemarkDocument]
+    unreadable: list[RemarkDocument]
+    seconds: float
+
+
+def scan(
+    engine: Engine,
+    *,
+    force: bool = False,
+    accept_empty: bool = False,
+    progress: Progress | None = None,
+) -> ScanDocument:
+    """Bring the index up to date with the disk."""
+    return record_everything(
+        engine, "scan", force=force, accept_empty=accept_empty, progress=progress
+    )
+
+
+def record_everything(
+    engine: Engine,
+    cause: str,
+    *,
+    force: bool = False,
+    accept_empty: bool = False,
+    progress: Progress | None = None,
+    on_folder: OnFolder | None = None,
+) -> ScanDocument:
+    """A scan of everything, for whatever cause."""
+    started = engine.clock.monotonic()
+    with no_cycle_collection():
+        looked = look(
+            engine,
+            force=force,
+            accept_empty=accept_empty,
+            progress=progress,
+            on_folder=on_folder,
+        )
+        root, changes, carried = _record_look(engine, looked, cause)
+    _tell(engine, root, changes, carried)
+    return _document(root, looked, changes, len(carried), engine.clock.monotonic() - started)
+
+
+def reconcile(
+    engine: Engine, dirty: Iterable[tuple[str, bool]], *, on_folder: OnFolder | None = None
+) -> tuple[Root, list[Change], list[str]]:
+    """Look at paths that events named, in one batch and one transaction.
+
+    Each comes with whether everything below it has to be looked at too. Returns the root,
+    what changed, and the paths that were still being written and need another look.
+    """
+    again = look_again(engine, list(dirty), on_folder=on_folder)
+    head = engine.trees.head()
+    assert head is not None
+    changes = tree_changes(engine.tree, again.tree)
+    before = engine.recorded.remarks
+    remarks = Remarks(
+        _merged(before.skipped, again, again.skipped),
+        _merged(before.unreadable, again, again.unreadable),
+    )
+    moved = None if remarks == before else remarks
+    carried: list[Event] = []
+    if changes:
+        head, carried = _store(engine, again.tree, changes, "watch", moved, None)
+    elif moved is not None:
+        engine.trees.put_remarks(moved)
+    engine.recorded.replace(again.tree, remarks, listed=False)
+    _tell(engine, head, changes, carried)
+    return head, changes, again.unsettled
+
+
+def bring_up_to_date(engine: Engine, path: str) -> None:
+    """Record what is on disk at and below a path, before something is bound to it."""
+    if engine.trees.head() is not None and not engine.served:
+        reconcile(engine, all_of(engine.root, path))
+
+
+def tree_as_on_disk(engine: Engine, path: str) -> Tree:
+    """The tree with a path and everything below it as they are on disk now; stores nothing."""
+    engine.frames.declared.refresh()
+    if engine.served or engine.trees.head() is None:
+        return engine.tree
+    return look_again(engine, all_of(engine.root, path)).tree
+
+
+# -- recording
+
+
+def _record_look(
+    engine: Engine, looked: Looked, cause: str
+) -> tuple[Root, list[Change], list[Event]]:
+    head, recorded = engine.trees.head(), engine.recorded
+    remarks = Remarks(_pairs(looked.skipped), _pairs(looked.unreadable))
+    if looked.tree is None:
+        assert head is not None
+        if remarks != engine.trees.remarks():
+            engine.trees.put_remarks(remarks)
+        recorded.replace(None, remarks, listed=False)
+        return head, [], []
+    tree = looked.tree
+    changes = first_changes(tree) if head is None else tree_changes(engine.tree, tree)
+    listings = recorded.listings_of(tree)
+    carried: list[Event] = []
+    if head is None or changes:
+        head, carried = _store(engine, looked.tree, changes, cause, remarks, listings)
+    else:
+        engine.trees.refresh(listings, head.seq, remarks)
+    recorded.replace(looked.tree, remarks, listed=True)
+    return head, changes, carried
+
+
+def _store(
+    engine: Engine,
+    tree: Tree,
+    changes: list[Change],
+    cause: str,
+    remarks: Remarks | None,
+    listings: Listings | None,
+) -> tuple[Root, list[Event]]:
+    """Record a tree, after the notes of renamed nodes have been carried along."""
+    counts = count(changes)
+    at_ns = engine.clock.now_ns()
+    carried: list[Event] = []
+    if counts.renamed:
+        # Imported late: most batches rename nothing, and a scan needs nothing else of frames.
+        from indexer.engine.frames.notes import carry
+
+        # First: when this fails or is cut off, the next look finds the same renames again.
+        carried = carry(engine.frames, engine.records, tree, find_renames(changes))
+    batch = Batch(tree, changes, cause, at_ns, *counts, remarks, listings)
+    return engine.trees.record(batch), carried
+
+
+def _tell(engine: Engine, root: Root, changes: list[Change], carried: list[Event]) -> None:
+    """Tell subscribers which notes were carried along, and what changed."""
+    if changes:
+        engine.publish_frames(carried)
+        engine.publish(root, changes)
+
+
+def _pairs(remarks: Sequence[Remark]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((remark.path, remark.reason) for remark in remarks))
+
+
+def _merged(
+    old: tuple[tuple[str, str], ...], again: Reconciled, found: Sequence[Remark]
+) -> tuple[tuple[str, str], ...]:
+    """Old remarks, except about what was looked at again, and the new ones."""
+    if not old and not found:
+        return ()
+    looked = set(again.looked)
+    kept = {
+        path: reason
+        for path, reason in old
+        if path not in looked and not any(paths.is_within(path, top) for top in again.walked)
+    }
+    kept.update(found)
+    return tuple(sorted(kept.items()))
+
+
+# -- looking
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +253,14 @@ def look(
 
 def _before(engine: Engine) -> tuple[Previous, bool]:
     """What is known, by the cheapest way, and whether this is the first scan ever."""
-    if engine.tree_in_memory:
+    if engine.recorded.in_memory:
         return TreeBefore(engine.tree), False
     if engine.trees.head() is None:
         return NothingBefore(), True
     listings = engine.trees.listings()
     if listings is None:
         return TreeBefore(engine.tree), False
-    engine.remember(listings)
+    engine.recorded.remember(listings)
     return ListingsBefore(listings, engine.algorithm.size), False
 
 
@@ -105,7 +295,7 @@ def look_again(
         on_folder=on_folder,
     )  # fmt: skip
     try:
-        found = reconcile(walker, before, dirty)
+        found = reconciling.reconcile(walker, before, dirty)
     except OSError as error:
         raise UnavailableError(
             f"{engine.root} cannot be read: {error.strerror or error}",
@@ -133,7 +323,7 @@ def remark_documents(remarks: Iterable[tuple[str, str]]) -> list[RemarkDocument]
     return [{"path": path, "reason": reason} for path, reason in sorted(remarks)]
 
 
-def scan_document(
+def _document(
     root: Root, looked: Looked, changes: Sequence[Change], carried: int, seconds: float
 ) -> ScanDocument:
     """The result of a scan."""

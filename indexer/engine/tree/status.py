@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.changes import Summary, summarize, tree_changes
+from indexer.core.garbage import no_cycle_collection
 from indexer.core.tree import Totals, Tree
-from indexer.engine.documents import StatusDocument
+from indexer.engine.documents import JsonObject
 from indexer.engine.tree.root import UnavailableError
-from indexer.engine.tree.scan import look, remark_documents
+from indexer.engine.tree.scan import RemarkDocument, look, remark_documents
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -19,9 +20,46 @@ _NO_CHANGES: Final = Summary((), (), (), ())
 NO_SERVICE: Final = {"running": False, "pid": None, "watches": 0, "degraded": None, "web": None}
 
 
-def status_document(engine: Engine) -> StatusDocument:
-    """Look at the disk and compare."""
-    return present_status(engine)[0]
+class ChangesDocument(TypedDict):
+    """Paths that differ."""
+
+    added: list[str]
+    modified: list[str]
+    removed: list[str]
+
+
+class StatusDocument(TypedDict):
+    """Result of `status`."""
+
+    workspace: str
+    scanned: bool
+    state: str
+    root: str | None
+    content_id: str | None
+    hash: str | None
+    nodes: int
+    files: int
+    directories: int
+    links: int
+    bytes: int
+    changes: ChangesDocument
+    skipped: list[RemarkDocument]
+    unreadable: list[RemarkDocument]
+    frames: dict[str, int]
+    types: JsonObject
+    agents: list[JsonObject]
+    not_fresh: list[JsonObject]
+    largest: list[str]
+    service: JsonObject
+
+
+def status(engine: Engine, *, wait: bool = True) -> StatusDocument:
+    """Compare the disk with the index; with a service, first wait until it has seen all.
+
+    Without a service there is nothing to wait for: the disk itself is looked at.
+    """
+    with no_cycle_collection():
+        return present_status(engine)[0]
 
 
 def present_status(engine: Engine) -> tuple[StatusDocument, Tree | None]:
@@ -59,7 +97,8 @@ def describe(
     """Put the document together."""
     head = engine.trees.head()
     totals = head.totals if head else Totals(0, 0, 0, 0)
-    states = engine.frame_states(present)
+    nodes = (present or engine.tree).root.totals.nodes
+    states = engine.frames.states.of(present, nodes)
     return {
         "workspace": str(engine.root),
         "scanned": head is not None,

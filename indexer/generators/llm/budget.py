@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
@@ -21,9 +20,6 @@ class Price(NamedTuple):
     def of(self, tokens_in: int, tokens_out: int) -> Decimal:
         """The price of so many tokens."""
         return (self.input * tokens_in + self.output * tokens_out) / MILLION
-
-
-Prices = Mapping[str, Price]
 
 
 @dataclass(frozen=True, slots=True)

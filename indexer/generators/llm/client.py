@@ -175,8 +175,9 @@ class ModelClient:
             raise CallFailed(
                 f"the server sends elsewhere (HTTP {code}), which is not followed:"
                 " set llm.base_url to where it is",
-                fatal=True, billed=False,
-            )  # fmt: skip
+                fatal=True,
+                billed=False,
+            )
         said = self._plain(_said(self._beginning(response)))
         message = f"HTTP {code}: {said}" if said else f"HTTP {code}"
         if code == 404:

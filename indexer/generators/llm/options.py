@@ -13,8 +13,14 @@ from indexer.generators.llm.prompts import Prompt, is_packaged, packaged_prompt,
 from indexer.generators.llm.writer import ModelWriter
 
 OPTIONS: Final = (
-    "max_output_tokens", "model", "prompt", "redact", "temperature", "tokenizer", "variant",
-)  # fmt: skip
+    "max_output_tokens",
+    "model",
+    "prompt",
+    "redact",
+    "temperature",
+    "tokenizer",
+    "variant",
+)
 DEFAULT_OUTPUT: Final = 400
 DEFAULT_PROMPT: Final = "summary"
 

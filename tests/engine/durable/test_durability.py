@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from indexer.engine.durable.repair import repair
-from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, ExitCode, MerkleError
+from tests.support.engines import Engine
 from tests.support.space import Space, python
 
 PATHS = ("README.md", "src/one/a.py", "src/one/b.py", "src/two/c.py", "src/one")
@@ -74,7 +74,7 @@ def test_acknowledged_notes_survive_a_crash(noted: Space, place: Path) -> None:
     assert wal(place).stat().st_size > 0
     with Engine(place) as engine:
         assert said(engine) == said(noted.engine)
-        assert engine.redone == 0
+        assert engine.records.redone == 0
         assert engine.validate()["errors"] == []
 
 
@@ -85,7 +85,7 @@ def test_acknowledged_notes_survive_deletion_of_the_database_file(
     database(place).unlink()
     wal(place).unlink()
     with Engine(place) as engine:
-        assert engine.redone > 0
+        assert engine.records.redone > 0
         engine.scan()
         assert said(engine) == before
         assert len(engine.list_frames("src/one/a.py")["frames"]) == 2
@@ -102,7 +102,7 @@ def test_a_database_deleted_without_its_wal_is_noticed_or_healed(noted: Space, p
 def test_acknowledged_notes_survive_deletion_of_the_wal(noted: Space, place: Path) -> None:
     wal(place).unlink()
     with Engine(place) as engine:
-        assert engine.redone > 0
+        assert engine.records.redone > 0
         engine.scan()
         assert said(engine) == said(noted.engine)
         engine.regenerate()
@@ -124,7 +124,7 @@ def check_noticed_or_right(noted: Space, place: Path) -> str:
             # Whatever is served is right, also where the damage is found only by looking for it.
             assert said(engine) == before
             assert shown(engine) == outlines
-            outcome = "healed" if engine.redone else "unharmed"
+            outcome = "healed" if engine.records.redone else "unharmed"
             if not engine.validate()["valid"]:
                 outcome = "found"
     except MerkleError as error:
@@ -211,11 +211,11 @@ def test_a_journal_ahead_of_the_database_is_redone(noted: Space) -> None:
     shutil.rmtree(before / ".merkle/journal")
     shutil.copytree(noted.root / ".merkle/journal", before / ".merkle/journal")
     with Engine(before) as engine:
-        assert engine.redone == 1
+        assert engine.records.redone == 1
         assert said(engine) == expected
         assert engine.validate()["valid"]
     with Engine(before) as engine:
-        assert engine.redone == 0
+        assert engine.records.redone == 0
 
 
 def test_a_database_ahead_of_the_journal_is_damage_and_repair_loses_nothing(
@@ -292,7 +292,7 @@ def test_repair_of_what_is_whole_changes_nothing(noted: Space) -> None:
 
 
 def test_every_refusal_comes_before_the_append(noted: Space) -> None:
-    last = noted.engine.journal.last
+    last = noted.engine.records.journal.last
     for call in (
         lambda: noted.note("no/such"),
         lambda: noted.note("src", frame_type="outline"),
@@ -302,12 +302,12 @@ def test_every_refusal_comes_before_the_append(noted: Space) -> None:
     ):
         with pytest.raises(MerkleError):
             call()
-    assert noted.engine.journal.last == last
+    assert noted.engine.records.journal.last == last
 
 
 def test_journal_holds_what_cannot_be_computed_and_nothing_else(noted: Space) -> None:
     noted.write("src/one/a.py", python("z"))
     noted.settle()
-    kinds = [record["kind"] for _, record in noted.engine.journal.records()]
+    kinds = [record["kind"] for _, record in noted.engine.records.journal.records()]
     assert kinds == ["format", "agent", *["frame"] * 10]
     json.dumps(kinds)

@@ -93,7 +93,7 @@ def test_a_damaged_pack_changes_nothing(noted: Space) -> None:
     try:
         clone.engine.scan()
         clone.engine.add_agent("own", "writer")
-        before, last = contents(clone), clone.engine.journal.last
+        before, last = contents(clone), clone.engine.records.journal.last
         for number in range(0, len(data), len(data) // 12):
             pack.write_bytes(data[:number] + bytes([data[number] ^ 4]) + data[number + 1 :])
             with pytest.raises(UsageError):
@@ -103,7 +103,7 @@ def test_a_damaged_pack_changes_nothing(noted: Space) -> None:
             with pytest.raises(UsageError):
                 clone.engine.import_pack(pack)
         assert contents(clone) == before
-        assert clone.engine.journal.last == last
+        assert clone.engine.records.journal.last == last
         assert any(action == "generated" for action, _ in clone.events())
     finally:
         clone.close()
@@ -160,7 +160,7 @@ def test_a_pack_with_a_forged_record_changes_nothing(project: Space) -> None:
                 clone.engine.import_pack(forged)
         assert clone.engine.list_agents()["agents"] == []
         assert clone.engine.sql("SELECT count(*) FROM frames")["rows"] == [[0]]
-        assert clone.engine.journal.last == 1
+        assert clone.engine.records.journal.last == 1
         assert clone.engine.import_pack(pack)["added"] == len(records) - 1
     finally:
         clone.close()
@@ -268,16 +268,19 @@ def test_compaction_takes_only_rows_that_nothing_is_read_from(
 
     def told() -> Any:
         engine, paths = space.engine, [path for path, _ in space.engine.tree.walk()]
-        heads = engine.frames.heads()
+        heads = engine.frames.store.heads()
         return (
             heads,
-            {key: engine.frames.head_before(key, head.frame_id) for key, head in heads.items()},
+            {
+                key: engine.frames.store.head_before(key, head.frame_id)
+                for key, head in heads.items()
+            },
             [engine.diff(f"@-{number}", "@-0") for number in range(len(engine.log()["roots"]))],
             [engine.list_frames(path) for path in (*paths, "src/two")],
             [engine.explain(path) for path in paths],
             [engine.get_head(path) for path in paths],
             engine.sql("SELECT * FROM heads ORDER BY ALL")["rows"],
-            engine.frames.next_seq(),
+            engine.frames.store.next_seq(),
         )
 
     def rows() -> int:

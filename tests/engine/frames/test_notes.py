@@ -209,9 +209,9 @@ def test_put_twice_is_one_frame(project: Space) -> None:
     assert (first["created"], again["created"]) == (True, False)
     assert first["frame_id"] == again["frame_id"]
     assert len(project.engine.list_frames("src/one/a.py", frame_type="note")["frames"]) == 1
-    last = project.engine.journal.last
+    last = project.engine.records.journal.last
     project.note("src/one/a.py", "same")
-    assert project.engine.journal.last == last
+    assert project.engine.records.journal.last == last
 
 
 def test_an_older_note_said_again_is_the_head_and_no_new_frame(project: Space) -> None:
@@ -265,23 +265,23 @@ def test_a_note_that_holds_a_secret_is_refused_unless_told_otherwise(
     project: Space, text: str
 ) -> None:
     project.note("src/one/a.py", "before")
-    last = project.engine.journal.last
+    last = project.engine.records.journal.last
     with pytest.raises(FrameRefusedError, match="secret") as refused:
         project.note("src/one/a.py", text)
     assert text not in refused.value.message
-    assert project.engine.journal.last == last
+    assert project.engine.records.journal.last == last
     assert project.note("src/one/a.py", text, allow_secrets=True)["created"]
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
 def test_invalid_unicode_is_refused_before_anything_is_written(project: Space, text: str) -> None:
     project.note("src/one/a.py", "before")
-    last = project.engine.journal.last
+    last = project.engine.records.journal.last
     with pytest.raises(FrameRefusedError, match="Unicode"):
         project.note("src/one/a.py", text)
     with pytest.raises(FrameRefusedError, match="Unicode"):
         project.note("src/one/a.py", "x", meta={"k": text})
-    assert project.engine.journal.last == last
+    assert project.engine.records.journal.last == last
 
 
 def test_any_valid_text_comes_back_as_it_was(project: Space) -> None:

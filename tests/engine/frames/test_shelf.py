@@ -7,7 +7,7 @@ from tests.support.space import Space, python
 
 
 def numbers_are_true(space: Space) -> None:
-    shelf = space.engine.shelf
+    shelf = space.engine.frames.heads
     kept = shelf.body_numbers
     stored = shelf.store.known_bodies({})
     assert kept.numbers == stored.numbers
@@ -42,7 +42,7 @@ def test_the_numbers_in_memory_are_those_in_the_store(space: Space) -> None:
 
 
 def test_a_body_is_found_by_its_hash_where_its_number_is_wrong(project: Space) -> None:
-    shelf = project.engine.shelf
+    shelf = project.engine.frames.heads
     known = shelf.body_numbers.numbers
     expected = shelf.bodies(known)
     for content in known:
@@ -51,5 +51,5 @@ def test_a_body_is_found_by_its_hash_where_its_number_is_wrong(project: Space) -
 
 
 def test_a_body_that_is_not_stored_is_missing(project: Space) -> None:
-    assert project.engine.shelf.bodies([BodyHash(b"\0" * 32)]) == {}
-    assert project.engine.shelf.bodies([]) == {}
+    assert project.engine.frames.heads.bodies([BodyHash(b"\0" * 32)]) == {}
+    assert project.engine.frames.heads.bodies([]) == {}

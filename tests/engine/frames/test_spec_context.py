@@ -34,7 +34,7 @@ def test_frame_append_updates_heads_correctly(
         written = project.note("src/one/a.py", f"note {number}")
         (head,) = project.engine.get_head("src/one/a.py", frame_type="note")["heads"]
         assert head["frame_id"] == written["frame_id"]
-    store = project.engine.frames
+    store = project.engine.frames.store
     record = type(store).record
 
     def fails(*arguments: object) -> None:

@@ -12,7 +12,7 @@ from indexer.core.frames import FrameId
 from indexer.engine.make import one_pass as regeneration
 from indexer.engine.make import workers
 from indexer.engine.make.events import Outcome
-from indexer.engine.make.one_pass import Regeneration
+from indexer.engine.make.one_pass import one_pass
 from indexer.errors import CorruptError, UsageError
 from tests.support.space import Space, python
 
@@ -274,9 +274,9 @@ def test_a_transaction_that_fails_leaves_nothing_behind_in_memory(
     space.write("src/m2.py", python("another"))
     space.events()
     # Every list of inputs can be put together, so the chain has no hole.
-    for stored in space.engine.frames.history("src"):
+    for stored in space.engine.frames.store.history("src"):
         assert stored.frame.inputs is not None
-        document = space.engine.frames.inputs(stored.frame.inputs)
+        document = space.engine.frames.store.inputs(stored.frame.inputs)
         assert document is not None
         assert len(document) == 81
     space.reopen()
@@ -291,8 +291,8 @@ def test_inputs_as_differences_give_back_every_list(space: Space) -> None:
     for number in range(45):
         space.write(f"src/m{number % 7}.py", python(f"f{number}", args=f"x{number}"))
         space.events("src")
-    for stored in space.engine.frames.history("src"):
-        document = space.engine.frames.inputs(stored.frame.inputs or b"")
+    for stored in space.engine.frames.store.history("src"):
+        document = space.engine.frames.store.inputs(stored.frame.inputs or b"")
         assert document is not None
         assert len(document) == 71
     told = space.engine.explain("src")
@@ -305,7 +305,9 @@ def test_a_write_that_reached_the_journal_only_is_made_up_for(
     project.note("src/one/a.py", "before")
     with monkeypatch.context() as patch:
         patch.setattr(
-            project.engine.frames, "record", lambda *_: (_ for _ in ()).throw(RuntimeError("no"))
+            project.engine.frames.store,
+            "record",
+            lambda *_: (_ for _ in ()).throw(RuntimeError("no")),
         )
         with pytest.raises(RuntimeError):
             project.note("src/one/a.py", "in between", agent="ann")
@@ -313,12 +315,12 @@ def test_a_write_that_reached_the_journal_only_is_made_up_for(
     contents = project.engine.list_frames("src/one/a.py", frame_type="note", content=True)
     assert [frame["content"] for frame in contents["frames"]] == ["in between", "before"]
     project.reopen()
-    assert project.engine.redone == 0
+    assert project.engine.records.redone == 0
     project.valid()
 
 
 def test_a_missing_body_is_damage_and_not_an_empty_text(project: Space) -> None:
-    content = project.engine.shelf.head("src/one/b.py", "outline", "merkle:outline")
+    content = project.engine.frames.heads.head("src/one/b.py", "outline", "merkle:outline")
     assert content is not None
     with project.engine.database.transaction() as connection:
         connection.execute("DELETE FROM bodies WHERE sha256 = ?", [content.content])
@@ -371,7 +373,9 @@ def test_reads_while_the_writer_works_see_whole_states(space: Space) -> None:
                 for path in ("", "src", "src/p0", "src/p0/m0.py"):
                     for frame in space.engine.get_node(path)["frames"]:
                         assert frame["content"]
-                space.engine.frame_states(space.engine.tree)
+                space.engine.frames.states.of(
+                    space.engine.tree, space.engine.tree.root.totals.nodes
+                )
                 if space.engine.get_head("src/p0/m0.py")["heads"]:
                     space.engine.explain("src/p0/m0.py")
         except BaseException as problem:
@@ -381,9 +385,7 @@ def test_reads_while_the_writer_works_see_whole_states(space: Space) -> None:
     for reader in readers:
         reader.start()
     try:
-        running = Regeneration(
-            space.engine, space.engine.tree, space.engine.types["outline"], Outcome()
-        )
+        running = one_pass(space.engine, space.engine.frames.types["outline"], Outcome())
         while running.run_some(space.engine.tree, 10):
             pass
         space.engine.compact(0)
@@ -400,17 +402,17 @@ def test_a_cache_loaded_while_something_is_stored_misses_nothing(project: Space)
     found: list[bool] = []
 
     def load() -> None:
-        head = project.engine.shelf.head("src/one/a.py", "note", "ann")
+        head = project.engine.frames.heads.head("src/one/a.py", "note", "ann")
         found.append(head is not None)
 
     project.note("src/one/a.py", "there")
     for number in range(5):
-        project.engine.shelf.forget()
+        project.engine.frames.heads.forget()
         reader = threading.Thread(target=load)
         reader.start()
         written = project.note("src/one/a.py", f"note {number}")
         reader.join()
-        head = project.engine.shelf.head("src/one/a.py", "note", "ann")
+        head = project.engine.frames.heads.head("src/one/a.py", "note", "ann")
         assert head is not None
         assert head.frame_id == FrameId(bytes.fromhex(written["frame_id"]))
     assert all(found)
@@ -422,9 +424,7 @@ def test_run_some_ends_with_a_file_that_cannot_be_made(
     space.fill({"src/a.py": python(), "src/b.py": python("b"), "c.py": python("c")})
     space.engine.scan()
     monkeypatch.setattr(workers, "_generate", lambda *_: workers.Generated(None, "no"))
-    running = Regeneration(
-        space.engine, space.engine.tree, space.engine.types["outline"], Outcome()
-    )
+    running = one_pass(space.engine, space.engine.frames.types["outline"], Outcome())
     rounds = 0
     while running.run_some(space.engine.tree, 2):
         rounds += 1
@@ -439,7 +439,7 @@ def test_a_kill_between_chunks_leaves_what_was_stored_and_nothing_false(
     for number in range(12):
         space.write(f"src/p{number % 3}/m{number}.py", python(f"f{number}"))
     space.engine.scan()
-    keep = space.engine.shelf.keep
+    keep = space.engine.frames.heads.add
     calls = 0
 
     def dies(batch: Any) -> int:
@@ -450,7 +450,7 @@ def test_a_kill_between_chunks_leaves_what_was_stored_and_nothing_false(
         return keep(batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(space.engine.shelf, "keep", dies)
+        patch.setattr(space.engine.frames.heads, "add", dies)
         with pytest.raises(KeyboardInterrupt):
             space.engine.regenerate()
     space.reopen()

@@ -204,10 +204,10 @@ def test_a_custom_policy_can_be_asked_for(project: Space) -> None:
 
 def test_verify_runs_built_in_ones_twice_too(project: Space) -> None:
     project.declare('[types.outline]\nfile = "outline"\nfolder = "summarize"\nverify = true\n')
-    assert project.engine.types["outline"].file is not None
+    assert project.engine.frames.types["outline"].file is not None
     project.write("src/one/a.py", python("a", args="z"))
     before = project.frame("src/two/c.py")["frame_id"]
     project.events()
     # Checking moves no id.
     assert project.frame("src/two/c.py")["frame_id"] == before
-    assert project.engine.types["outline"].file.verify
+    assert project.engine.frames.types["outline"].file.verify

@@ -88,11 +88,11 @@ def test_a_note_bound_to_an_outline_follows_it(noted: Space) -> None:
 
 
 def test_agents_write_such_a_type_on_files_and_not_on_folders(noted: Space) -> None:
-    journal = noted.engine.journal.last
+    journal = noted.engine.records.journal.last
     with pytest.raises(UsageError, match="made from their children's"):
         noted.note("src", "about a folder", agent="ann")
     # Only the agent was registered.
-    assert noted.engine.journal.last == journal + 1
+    assert noted.engine.records.journal.last == journal + 1
     with pytest.raises(UsageError, match="kept by a generator"):
         noted.note("src/a.py", "x", frame_type="outline")
 

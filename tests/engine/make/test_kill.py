@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.errors import LockedError
+from tests.support.engines import Engine
 from tests.support.space import Space, python
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from indexer.engine.make import one_pass as regeneration
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 
 regeneration.CHUNK = 4
 stop_after = int(sys.argv[2])

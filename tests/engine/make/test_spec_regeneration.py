@@ -106,7 +106,7 @@ def test_regeneration_is_idempotent(project: Space) -> None:
 RIVAL = """
 import sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 with Engine(Path(sys.argv[1]), wait=60) as engine:
     engine.scan()
     engine.regenerate()

@@ -34,7 +34,7 @@ def test_same_child_frames_give_the_same_branch_frame(project: Space) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 with Engine.create(Path(sys.argv[1])) as engine:
     engine.scan()
     engine.regenerate()

@@ -156,8 +156,8 @@ class Frames(RuleBasedStateMachine):
     )
     def regenerate_a_part(self, node: str, recursive: bool, kind: str | None) -> None:
         engine = self.space.engine
-        engine.refresh_types()
-        if engine.tree.get(node) is not None and (kind is None or kind in engine.types):
+        engine.frames.declared.refresh()
+        if engine.tree.get(node) is not None and (kind is None or kind in engine.frames.types):
             engine.regenerate(node, frame_type=kind, recursive=recursive)
 
     @rule(node=st.sampled_from(["", "p", "p/q/a.py"]))
@@ -179,7 +179,7 @@ class Frames(RuleBasedStateMachine):
     )
     def write_note(self, node: str, on: str | None, text: str) -> None:
         engine = self.space.engine
-        engine.refresh_types()
+        engine.frames.declared.refresh()
         engine.scan()
         if engine.tree.get(node) is None:
             return
@@ -202,8 +202,8 @@ class Frames(RuleBasedStateMachine):
         """FrameID and label of every head, judged against the disk, by (path, type, agent)."""
         engine = self.space.engine
         found = {}
-        for frame_type, agent in list(engine.shelf.slots):
-            for path in list(engine.shelf.slots[frame_type, agent]):
+        for frame_type, agent in list(engine.frames.heads.slots):
+            for path in list(engine.frames.heads.slots[frame_type, agent]):
                 for head in engine.get_head(path, frame_type=frame_type, agent=agent)["heads"]:
                     found[path, frame_type, agent] = (head["frame_id"], head["freshness"])
         return found
@@ -232,7 +232,7 @@ class Frames(RuleBasedStateMachine):
         """A note that is fresh has the id that it would get if it were written now."""
         engine = self.space.engine
         # Plain bytes serve as the id.
-        document: Any = engine.note_inputs(bytes.fromhex(frame_id))  # type: ignore[arg-type]
+        document: Any = engine.frames.note_inputs(bytes.fromhex(frame_id))  # type: ignore[arg-type]
         (shown,) = engine.get_node(path, frame_type=frame_type)["frames"]
         clone.engine.add_agent("ann", "writer")
         again = clone.engine.put_frame(

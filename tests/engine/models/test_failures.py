@@ -337,8 +337,12 @@ def test_nothing_is_loaded_before_a_model_is_asked(asking: Asking) -> None:
     space.engine.close()
     script = (
         "import sys; from indexer.engine.workspace import Engine; from pathlib import Path\n"
+        "from indexer.engine.long_work import run_to_end\n"
+        "from indexer.engine.make.commands import regenerate\n"
+        "from indexer.engine.tree.status import status\n"
         "with Engine(Path(sys.argv[1])) as engine:\n"
-        "    engine.status(); engine.refresh_types(); engine.regenerate(models=False)\n"
+        "    status(engine); engine.frames.declared.refresh()\n"
+        "    run_to_end(regenerate(engine, models=False))\n"
         "assert not {'openai', 'httpx2', 'pydantic', 'tiktoken'} & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(space.root)], capture_output=True)

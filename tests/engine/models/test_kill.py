@@ -21,7 +21,7 @@ SCRIPT = """
 import ctypes, sys
 ctypes.CDLL(None).prctl(1, 9)
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 with Engine(Path(sys.argv[1])) as engine:
     engine.regenerate(yes=True)
 """

@@ -145,7 +145,7 @@ def test_a_watcher_that_stops_while_its_database_fails(
     service.wait()
     server.always = None
     space.open()
-    assert space.engine.redone == AT_ONCE - 1
+    assert space.engine.records.redone == AT_ONCE - 1
     before = server.calls
     document = space.engine.regenerate()
     assert document["calls"] == server.calls - before == EVERYTHING - (AT_ONCE - 1)

@@ -16,9 +16,9 @@ from indexer.engine.durable.packs import PackContentError
 from indexer.engine.durable.repair import repair
 from indexer.engine.search.manifests import UnknownManifestError
 from indexer.engine.tree.history import UnknownRootError
-from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError
 from indexer.store.pack import read_pack, write_pack
+from tests.support.engines import Engine
 from tests.support.space import Space, python
 
 
@@ -57,7 +57,7 @@ def test_the_manifest_is_what_the_staged_compiler_froze(
     recorded: tuple[Space, dict[str, Any]],
 ) -> None:
     space, shown = recorded
-    ((identity, stored),) = space.engine.frames.manifests()
+    ((identity, stored),) = space.engine.frames.store.manifests()
     manifest = json.loads(stored.document)
     assert identity == shown["manifest_id"] == manifest_id(manifest)
     frozen = manifest["frozen"]
@@ -177,7 +177,7 @@ def test_a_pack_with_a_false_manifest_is_refused_whole(
     try:
         with pytest.raises(PackContentError):
             other.engine.import_pack(tmp_path / "bad.pack")
-        assert other.engine.frames.manifests() == []
+        assert other.engine.frames.store.manifests() == []
     finally:
         other.close()
 

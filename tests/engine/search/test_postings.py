@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from indexer.engine.durable.repair import repair
 from indexer.engine.frames import heads as shelf
 from indexer.engine.search.corpus import Corpus
-from indexer.engine.workspace import Engine
 from indexer.store import database, postings
 from indexer.store.migrations import MIGRATIONS
+from tests.support.engines import Engine
 from tests.support.space import Space, python
 
 
@@ -111,8 +111,8 @@ def test_following_what_moved_equals_starting_anew(
             space.engine.compose(query=None if action == "ask" else word)
             space.valid()
         space.engine.compose(query="all")
-        kept = space.engine.framing.corpus
-        fresh = Corpus(space.engine.shelf, space.engine.framing.postings)
+        kept = space.engine.corpus
+        fresh = Corpus(space.engine.frames.heads, space.engine.frames.postings)
         fresh.bring_up_to_date(space.engine.tree)
         assert state(kept, WORDS) == state(fresh, WORDS)
         space.valid()
@@ -147,7 +147,7 @@ def test_an_index_from_before_gets_its_postings(
     with Engine(other) as engine:
         assert engine.compose(query="python outline") == expected
         assert engine.validate()["errors"] == []
-        assert engine.framing.postings.first_left() is None
+        assert engine.frames.postings.first_left() is None
 
 
 def _copy(space: Space, target: database.Database, table: str, columns: str) -> None:
@@ -157,7 +157,7 @@ def _copy(space: Space, target: database.Database, table: str, columns: str) -> 
 
 
 def _journal(space: Space) -> str:
-    return str(space.engine.frames.journal_number())
+    return str(space.engine.frames.store.journal_number())
 
 
 def test_repair_and_compact_keep_them_right(project: Space) -> None:

@@ -20,7 +20,7 @@ REQUESTS: list[dict[str, Any]] = [
 ]  # fmt: skip
 _RUN = """
 import json, sys
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 from pathlib import Path
 with Engine(Path(sys.argv[1])) as engine:
     print(json.dumps([engine.compose(**one) for one in json.loads(sys.argv[2])]))

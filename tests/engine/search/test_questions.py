@@ -82,7 +82,7 @@ def test_a_named_place_pulls_the_answer_towards_it(library: Space) -> None:
 
 
 def test_every_budget_is_kept_on_real_frames(library: Space) -> None:
-    counter = library.engine.framing.counter
+    counter = library.engine.counter
     for budget in (0, 1, 5, 17, 40, 100, 333, 1000, 2500, 20_000):
         found = library.engine.compose(query="parse a file and close it", budget=budget)
         assert found["tokens"] == counter.count_messages(found["messages"]) <= budget

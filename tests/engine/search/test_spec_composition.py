@@ -71,21 +71,21 @@ def test_no_writes_during_composition(project: Space) -> None:
         ]
 
     project.engine.compose()
-    before, journal = rows(), project.engine.journal.last
+    before, journal = rows(), project.engine.records.journal.last
     # Also when the disk has moved on, which composing must tell and not record.
     project.write("src/one/a.py", python("renamed"))
     for options in QUESTIONS:
         project.engine.compose(**options)
     assert rows() == before
-    assert project.engine.journal.last == journal
+    assert project.engine.records.journal.last == journal
     made = project.engine.compose(record=True)
     assert [name for (name, old), (_, new) in zip(before, rows(), strict=True) if old != new] == [
         "manifest_log", "meta",
     ]  # fmt: skip
-    assert project.engine.journal.last == journal + 1
+    assert project.engine.records.journal.last == journal + 1
     # The same again is already recorded.
     assert project.engine.compose(record=True) == made
-    assert project.engine.journal.last == journal + 1
+    assert project.engine.records.journal.last == journal + 1
 
 
 def test_empty_composition_returns_empty_result(space: Space) -> None:

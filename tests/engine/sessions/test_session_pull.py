@@ -102,18 +102,18 @@ def test_a_pull_keeps_its_budget_and_that_of_the_session(space: Space) -> None:
     assert 0 < some["tokens"] <= everything["tokens"] // 2
     assert some["omitted"]
     space.engine.session_new("small", budget=everything["tokens"] - 1, on_budget="reject")
-    length = space.engine.journal.last
+    length = space.engine.records.journal.last
     before = space.engine.session_export("small")
     with pytest.raises(UsageError, match="budget"):
         space.engine.session_pull("small", budget=5000)
-    assert space.engine.journal.last == length
+    assert space.engine.records.journal.last == length
     assert space.engine.session_export("small") == before
 
 
 def test_a_pull_is_one_journal_record_and_replays(space: Space) -> None:
-    length = space.engine.journal.last
+    length = space.engine.records.journal.last
     assert len(space.engine.session_pull("talk", budget=5000)["items"]) > 1
-    assert space.engine.journal.last == length + 1
+    assert space.engine.records.journal.last == length + 1
     data = space.engine.session_export("talk")["data"]
     assert import_session(data, "copy").export().decode() == data
     space.reopen()
@@ -122,22 +122,22 @@ def test_a_pull_is_one_journal_record_and_replays(space: Space) -> None:
 
 
 def test_a_pull_that_is_asked_for_again_is_done_once(space: Space) -> None:
-    with space.engine.requested("token", False):
+    with space.engine.sessions.requested("token", False):
         first = space.engine.session_pull("talk", budget=5000)
-    length = space.engine.journal.last
+    length = space.engine.records.journal.last
     space.write("src/tide.py", python("ebb"))
-    with space.engine.requested("token", True):
+    with space.engine.sessions.requested("token", True):
         again = space.engine.session_pull("talk", budget=5000)
     assert again["items"] == first["items"]
-    assert space.engine.journal.last == length
+    assert space.engine.records.journal.last == length
 
 
 def test_bad_requests_change_nothing(space: Space) -> None:
-    length = space.engine.journal.last
+    length = space.engine.records.journal.last
     for name, nodes in (("nobody", ["src"]), ("talk", ["nowhere.py"])):
         with pytest.raises(UsageError):
             space.engine.session_pull(name, nodes)
-    assert space.engine.journal.last == length
+    assert space.engine.records.journal.last == length
 
 
 def test_compaction_keeps_what_a_session_has_seen(space: Space) -> None:

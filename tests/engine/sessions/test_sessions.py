@@ -71,7 +71,7 @@ def all_of(space: Space, name: str = "talk") -> dict[str, Any]:
 
 
 def journal_length(space: Space) -> int:
-    return space.engine.journal.last
+    return space.engine.records.journal.last
 
 
 def test_a_session_comes_back_after_a_restart_without_a_replay(
@@ -79,13 +79,13 @@ def test_a_session_comes_back_after_a_restart_without_a_replay(
 ) -> None:
     talk(space)
     before = all_of(space)
-    kept = space.engine.framing.desk.open("talk").session.state
+    kept = space.engine.sessions.open("talk").session.state
     replayed = replay_state(list(kept.records))
     assert everything(kept) == everything(replayed)
     space.reopen()
     monkeypatch.setattr(Session, "replay", None)
     monkeypatch.setattr("indexer.engine.sessions.open_sessions.open_state", None)
-    assert everything(space.engine.framing.desk.open("talk").session.state) == everything(replayed)
+    assert everything(space.engine.sessions.open("talk").session.state) == everything(replayed)
     assert all_of(space) == before
 
 
@@ -168,17 +168,17 @@ REFUSED: list[Callable[[Space], object]] = [
         "talk", "a0", status="completed", provider="p", model="m"
     ),
     lambda s: s.engine.session_attempt("talk", "b", status="odd", provider="p", model="m"),
-    lambda s: s.engine.session_import("new", data="no json"),
-    lambda s: s.engine.session_import("new", data="[" * 100_000),
-    lambda s: s.engine.session_import("new", data='{"root": 1}'),
-    lambda s: s.engine.session_import("new", data='{"records": [NaN], "records_sha256": ""}'),
-    lambda s: s.engine.session_import("new", data='[{"content": "no role"}]'),
-    lambda s: s.engine.session_import("new", data="[]", form="telex"),
-    lambda s: s.engine.session_import("new", file=Path("/nowhere.json")),
-    lambda s: s.engine.session_import("new"),
-    lambda s: s.engine.session_import("talk", data='{"root": {}}'),
+    lambda s: s.engine.session_import(name="new", data="no json"),
+    lambda s: s.engine.session_import(name="new", data="[" * 100_000),
+    lambda s: s.engine.session_import(name="new", data='{"root": 1}'),
+    lambda s: s.engine.session_import(name="new", data='{"records": [NaN], "records_sha256": ""}'),
+    lambda s: s.engine.session_import(name="new", data='[{"content": "no role"}]'),
+    lambda s: s.engine.session_import(name="new", data="[]", form="telex"),
+    lambda s: s.engine.session_import(name="new", file=Path("/nowhere.json")),
+    lambda s: s.engine.session_import(name="new"),
+    lambda s: s.engine.session_import(name="talk", data='{"root": {}}'),
     lambda s: s.engine.session_import(
-        "new", data=json.dumps({**json.loads(exported(s)), "cycle": 9})
+        name="new", data=json.dumps({**json.loads(exported(s)), "cycle": 9})
     ),
     lambda s: s.engine.session_select("talk", ".cb["),
     lambda s: s.engine.session_select("talk", ".cb", content_mode="odd"),
@@ -262,7 +262,7 @@ def test_pruning_goes_on_after_a_restart(space: Space) -> None:
 def test_repair_without_the_database_gives_the_same_bytes(space: Space) -> None:
     talk(space, turns=2)
     talk(space, "second", 2)
-    space.engine.session_import("copy", data=exported(space))
+    space.engine.session_import(name="copy", data=exported(space))
     before = {name: all_of(space, name) for name in ("talk", "second", "copy")}
     space.engine.close()
     for path in (space.root / ".merkle").glob("*.duckdb*"):
@@ -288,7 +288,7 @@ def test_a_write_that_fails_in_the_database_is_redone(
     with pytest.raises(DatabaseError):
         space.engine.session_commit("talk")
     with pytest.raises(DatabaseError):
-        space.engine.session_import("copy", data=exported(space))
+        space.engine.session_import(name="copy", data=exported(space))
     monkeypatch.setattr(FrameStore, "record", real)
     # In the journal it was, so it counts; the import never got that far.
     space.engine.session_append("talk", type="output", text="after")
@@ -445,7 +445,7 @@ def test_memory_is_bounded_by_what_was_used_last(
     for name in names:
         space.engine.session_new(name)
         space.engine.session_append(name, type="output", text=name)
-    desk = space.engine.framing.desk
+    desk = space.engine.sessions
     assert list(desk._open) == names[-3:]
     for name in names:
         assert name in space.engine.session_render(name, snapshot="@w")["thread"]
@@ -464,12 +464,12 @@ def test_chat_logs_go_in_and_come_out(space: Space) -> None:
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": "Hi"},
     ]
-    space.engine.session_import("chat", data=json.dumps(chat), form="openai")
+    space.engine.session_import(name="chat", data=json.dumps(chat), form="openai")
     out = space.engine.session_export("chat", form="openai")
     assert json.loads(out["data"]) == chat
     other = json.loads(space.engine.session_export("chat", form="anthropic")["data"])
     assert other == {"system": "Be brief.", "messages": chat[1:]}
-    space.engine.session_import("again", data=json.dumps(other), form="anthropic")
+    space.engine.session_import(name="again", data=json.dumps(other), form="anthropic")
     assert json.loads(space.engine.session_export("again", form="openai")["data"]) == chat
 
 
@@ -491,7 +491,7 @@ def test_an_older_index_gets_the_tables_of_sessions(monkeypatch: pytest.MonkeyPa
 
 def test_a_request_that_is_made_again_is_done_once(space: Space) -> None:
     def ask(once: str, again: bool, method: str, *arguments: Any, **options: Any) -> Any:
-        with space.engine.requested(once, again):
+        with space.engine.sessions.requested(once, again):
             return getattr(space.engine, method)(*arguments, **options)
 
     requests: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -500,7 +500,7 @@ def test_a_request_that_is_made_again_is_done_once(space: Space) -> None:
         ("session_edit", ("s", "x"), {"text": "said better"}),
         ("session_annotate", ("s", "x", "pinned"), {}),
         ("session_commit", ("s",), {}),
-        ("session_import", ("t",), {"data": '[{"role": "user", "content": "hello"}]'}),
+        ("session_import", (), {"name": "t", "data": '[{"role": "user", "content": "hello"}]'}),
     ]
     for number, (method, arguments, options) in enumerate(requests):
         first = ask(f"r{number}", False, method, *arguments, **options)

@@ -68,7 +68,7 @@ def test_a_chunk_is_looked_up_in_one_conversation_per_level(
     members += [first, second]
     first.full_pass()
     engine = second.open()
-    exchange = engine.framing.exchange
+    exchange = engine.exchange
     assert exchange is not None
     asked: list[int] = []
     get = exchange.client.get

@@ -107,7 +107,7 @@ def test_one_run_that_ends_keeps_the_leases_of_another(
     monkeypatch.setenv("MERKLE_SHARED_LEASE", "2s")
     member = Member(files(2))
     members.append(member)
-    exchange = member.open().framing.exchange
+    exchange = member.open().exchange
     assert isinstance(exchange, Exchange)
     asked = MemoKey(b"a" * 32)
     assert exchange.lease_for_long([asked]) == {asked}

@@ -17,10 +17,10 @@ import psycopg
 import pytest
 
 from indexer.engine.make.events import Outcome
-from indexer.engine.make.one_pass import Regeneration
-from indexer.engine.workspace import Engine
+from indexer.engine.make.one_pass import one_pass
 from indexer.shared.postgres import PostgresStore
 from indexer.shared.schema import MIGRATIONS
+from tests.support.engines import Engine
 from tests.support.postgres import Postgres
 from tests.support.team import Member, files, ran
 
@@ -192,7 +192,7 @@ def test_a_server_that_does_not_answer_costs_one_bounded_wait(
         member = Member(files(40))
         members.append(member)
         engine = member.open()
-        exchange = engine.framing.exchange
+        exchange = engine.exchange
         assert exchange is not None
         tried: list[float] = []
         opener = exchange.client._opener
@@ -265,8 +265,8 @@ def test_a_service_does_not_wait_for_another_machine(
     wait_until(lambda: len(ran(counted)) == 1)
     engine: Engine = served.open()
     engine.scan()
-    declared = engine.types["loud"]
-    one = Regeneration(engine, engine.tree, declared, Outcome(), patience=0.1)
+    declared = engine.frames.types["loud"]
+    one = one_pass(engine, declared, Outcome(), patience=0.1)
     assert one.run_some(engine.tree) is True
     assert one.outcome.events == []
     assert one.run_some(engine.tree) is True

@@ -219,7 +219,7 @@ def test_answers_that_only_the_journal_could_take_reach_the_team(
     finally:
         service.kill()
     # The database learns from the journal what it missed, that the team is to get it included.
-    assert first.open().redone == 3
+    assert first.open().records.redone == 3
     assert first.open().shared_status()["pending"] == 3
     assert first.full_pass()["calls"] == model.calls - 3 == 3
     assert first.open().shared_status()["pending"] == 0
@@ -260,11 +260,11 @@ def test_a_lease_lasts_as_long_as_its_question_whatever_else_is_computed(
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     monkeypatch.setenv("MERKLE_SHARED_LEASE", "1s")
     engine = member_of(members, model).open()
-    exchange = engine.framing.exchange
+    exchange = engine.exchange
     assert exchange is not None
     asked, computed = MemoKey(b"a" * 32), MemoKey(b"b" * 32)
     assert exchange.lease_for_long([asked]) == {asked}
-    exchange.settle({computed: 0}, lambda entry: None, lambda keys: [])
+    exchange.get_or_compute({computed: 0}, lambda entry: None, lambda keys: [])
 
     def expires() -> Any:
         with psycopg.connect(url) as connection:

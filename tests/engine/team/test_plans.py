@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from indexer.engine.make.run import NeedsYesError
-from indexer.engine.workspace import Engine
 from tests.support.asking import FILES, OUTLINED
+from tests.support.engines import Engine
 from tests.support.model_server import ModelServer
 from tests.support.postgres import Postgres
 from tests.support.team import Member
@@ -36,7 +36,7 @@ def stored(engine: Engine) -> list[Any]:
     """How much of everything is in the index."""
     tables = [row[0] for row in engine.database.rows("SELECT table_name FROM duckdb_tables()")]
     counts = [(name, engine.database.rows(f"SELECT count(*) FROM {name}")) for name in tables]
-    return [*sorted(counts), engine.journal.last]
+    return [*sorted(counts), engine.records.journal.last]
 
 
 def test_what_the_team_has_costs_nothing_in_a_plan(
@@ -204,7 +204,7 @@ def test_people_see_what_comes_from_the_team(
 _ALONE = """
 import sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 with Engine(Path(sys.argv[1])) as engine:
     totals = engine.regenerate(plan=True)["totals"]
 assert (totals["calls"], totals["team"], totals["team_problem"]) == (8, 0, None), totals

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from indexer.core.hashing import HASHES
 from indexer.engine.durable.repair import repair
 from indexer.engine.durable.salvage import due_results
 from indexer.engine.make.events import Outcome
@@ -76,7 +77,7 @@ def test_what_the_team_has_is_not_given_again(
     lose_database(first.root)
     # Nobody knows any more whether they arrived, so they are offered.
     assert repair(first.root)["due"] == EVERYTHING
-    exchange = first.open().framing.exchange
+    exchange = first.open().exchange
     assert exchange is not None
     given: list[int] = []
     put = exchange.client.put
@@ -164,7 +165,7 @@ def test_one_damaged_result_does_not_cost_those_behind_it(
 
 def due_results_of(member: Member) -> list[Any]:
     member.end()
-    return due_results(Layout(member.root))
+    return due_results(Layout(member.root), HASHES["xxh3_128"])
 
 
 @pytest.mark.parametrize("lose", ["all", "part"])
@@ -270,9 +271,10 @@ def test_whoever_takes_an_answer_in_it_is_shared_as_its_own_type_says(
     private = '\n[types.private]\nshare = false\nfile = { use = "llm", model = "gpt-4o-mini" }\n'
     engine = member_of(members, model, private).open()
     engine.scan()
-    calls = ModelCalls(engine, load_llm_settings(engine.root), Caps(100))
+    calls = ModelCalls(engine.in_flight, load_llm_settings(engine.root), Caps(100))
+    types = engine.frames.types
     kept, shared = (
-        ModelPass(engine, engine.types[name], Outcome(), calls) for name in ("private", "summary")
+        ModelPass(engine, types[name], Outcome(), calls) for name in ("private", "summary")
     )
     while not calls.under_way:
         kept.step()

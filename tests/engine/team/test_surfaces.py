@@ -341,7 +341,7 @@ def test_a_service_pushes_what_is_due_at_its_next_look(
             assert time.monotonic() < deadline
             time.sleep(0.02)
         own_server.start()
-        client = engine.framing.exchange.client
+        client = engine.exchange.client
         while keeper.call(lambda: engine.shared_status()["pending"]):
             assert time.monotonic() < deadline
             # No file has changed; the pause after a failure is over.

@@ -9,8 +9,8 @@ import pytest
 
 from indexer.core.clock import ManualClock
 from indexer.engine.tree.history import UnknownRootError
-from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.workspace import Engine
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[3]
 WORK = """
 import itertools, json, sys
 from pathlib import Path
-from indexer.engine.workspace import Engine
+from tests.support.engines import Engine
 root, seed = Path(sys.argv[1]), int(sys.argv[2])
 print("started", flush=True)
 with Engine(root) as engine:
@@ -40,7 +40,7 @@ with Engine(root) as engine:
         else:
             engine.reconcile(dirty)
         if step % 3 == 0:
-            engine.flush_listings()
+            engine.recorded.flush()
         newest = engine.log(1)["roots"][0]
         print(json.dumps([newest["seq"], newest["root"]]), flush=True)
 """

@@ -9,8 +9,8 @@ import pytest
 
 from indexer.core.paths import PathError
 from indexer.engine.tree.resolve import AmbiguousNodeError, UnknownNodeError
-from indexer.engine.workspace import Engine
 from indexer.errors import UsageError
+from tests.support.engines import Engine
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ import pytest
 from indexer.core.clock import ManualClock
 from indexer.core.hashing import HASHES
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
-from indexer.engine.workspace import Engine
 from indexer.errors import NoWorkspaceError, UsageError
 from indexer.scan import hashpool
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 DAY = 86400 * 10**9
 
@@ -85,7 +85,7 @@ def test_the_stat_cache_outlives_the_process(project: Path, reads: list[str]) ->
     reads.clear()
     with Engine(project, clock=tomorrow()) as engine:
         assert engine.scan()["root"] == first["root"]
-        assert not engine.tree_in_memory, "an unchanged workspace is not even loaded"
+        assert not engine.recorded.in_memory, "an unchanged workspace is not even loaded"
         (project / "README").write_bytes(b"changed")
         document = engine.scan()
     assert reads == ["README"]
@@ -109,7 +109,7 @@ def test_force_finds_what_the_stat_hides(engine: Engine, project: Path) -> None:
     forged = engine.tree.with_updates(
         {"": {"README": entry._replace(content_id=HASHES["xxh3_128"].of_file(b"lie"))}}
     )
-    engine._tree = forged
+    engine.recorded._tree = forged
     assert engine.scan()["modified"] == 0
     assert engine.scan(force=True)["modified"] == 1
 
@@ -287,7 +287,7 @@ def test_no_workspace(workspace: Path) -> None:
 def crash(engine: Engine) -> None:
     """End without the last write of the stat cache."""
     # As if the process had died before.
-    engine.flush_listings = lambda: None  # type: ignore[method-assign]
+    engine.recorded.flush = lambda: None  # type: ignore[method-assign]
     engine.close()
 
 

@@ -27,13 +27,13 @@ from indexer.core.clock import ManualClock, SystemClock
 from indexer.core.hashing import HASHES, WorkspaceHash
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
-from indexer.engine.workspace import Engine
 from indexer.scan.assemble import assemble
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous, TreeBefore
 from indexer.scan.reconcile import reconcile
 from indexer.scan.scopes import RULE_FILES, Scopes
 from indexer.scan.walk import Walker
 from indexer.store.layout import initialise
+from tests.support.engines import Engine
 
 NAMES = [b"a", b"b", b"B", b"x.log", b"\xff", b"new\nline", "é".encode(), b"e\xcc\x81", b"out"]
 RULES = [b"", b"*.log\n", b"a\n", b"/b/\n!x.log\n", b"*\n!*/\n!a\n!keep\n", b"out\n*.log\n!x.log\n"]

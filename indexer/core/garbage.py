@@ -1,4 +1,4 @@
-"""Holding the cycle collector while many objects are made that form no cycle."""
+"""Holding the garbage collector still while many objects are made that form no cycle."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from indexer.store import plain_place
+from indexer.store import utf8_folder
 from indexer.store.database import DamagedError, Database, put_meta
 from indexer.store.layout import initialise
-from indexer.store.plain_place import PlainPlace, UnnameableError
+from indexer.store.utf8_folder import UnnameableError, Utf8Folder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="such names are Linux's")
 
@@ -51,7 +51,7 @@ def noted(database: Database) -> list[tuple[str]]:
 
 
 def test_a_name_in_utf8_is_used_as_it_is(tmp_path: Path) -> None:
-    place = PlainPlace(tmp_path / "käse")
+    place = Utf8Folder(tmp_path / "käse")
     assert (place.path, place.is_renamed) == (tmp_path / "käse", False)
     place.close()
 
@@ -111,7 +111,7 @@ def test_damage_is_told_as_damage_with_the_name_made_visible(odd: Path) -> None:
 def test_where_no_other_name_can_be_had_nothing_is_changed(
     odd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain_place, "_BY_DESCRIPTOR", odd / "nothing")
+    monkeypatch.setattr(utf8_folder, "_BY_DESCRIPTOR", odd / "nothing")
     with pytest.raises(UnnameableError, match="is not UTF-8") as refused:
         initialise(odd)
     assert "rename" in refused.value.hint

@@ -19,7 +19,7 @@ class UnnameableError(UncheckedError):
     code = "unnameable"
 
 
-class PlainPlace:
+class Utf8Folder:
     """A folder whose `path` is UTF-8 text for as long as this is open."""
 
     def __init__(self, folder: Path) -> None:

@@ -1,8 +1,10 @@
-"""What a watcher tells, and what a watcher is."""
+"""What a watcher is, what it tells, and which one this platform gets."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 
@@ -50,3 +52,14 @@ class Watcher(Protocol):
     def stop(self) -> None:
         """Stop watching and let go of everything."""
         ...
+
+
+def start_watcher(root: Path, cookies: Path, sink: Sink) -> Watcher:
+    """Start watching; raises OSError when the system has no watch left to give."""
+    if platform.system() == "Linux":
+        from indexer.watch.inotify import InotifyWatcher
+
+        return InotifyWatcher(root, cookies, sink)
+    from indexer.watch.observer import ObserverWatcher
+
+    return ObserverWatcher(root, cookies, sink)

@@ -1,0 +1,340 @@
+"""The kinds of records in a journal or a pack, one row each: all that is done with one.
+
+A record is a JSON object with its `kind`. The journal keeps what cannot be computed again from the
+files, and a pack is the same on its way to another workspace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from indexer.compose.manifest import ManifestProblem
+from indexer.core import paths
+from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
+    BodyHash,
+    Frame,
+    FrameId,
+    MemoKey,
+    body_hash,
+    frame_id,
+)
+from indexer.core.hashing import WorkspaceHash
+from indexer.engine.documents import JsonObject
+from indexer.engine.frames.agents import check_agent
+from indexer.engine.frames.freshness import note_basis
+from indexer.engine.frames.notes import CARRIED_FROM, MAX_META, apply_frame
+from indexer.engine.frames.types import TYPE_NAME
+from indexer.engine.search.manifests import apply_manifest, check_manifest, manifest_records
+from indexer.errors import CorruptError, MerkleError, UsageError
+from indexer.store.frames import Agent, FrameBatch, FrameStore, ModelResult
+
+if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
+
+DUE: Final = "due"
+"""Marks a record of a result that the team was to be given when it was written."""
+
+SESSION: Final = "session"
+GROUP: Final = 1000
+"""Bodies that are read together."""
+
+Record = Mapping[str, Any]
+
+
+class PackContentError(UsageError):
+    """A record of a pack is not what it says it is; nothing was taken in."""
+
+    code = "pack_content"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind:
+    """What is done with the records of one kind."""
+
+    apply: Callable[[Frames, JsonObject, FrameBatch], None]
+    """Put it into a batch."""
+    check: Callable[[WorkspaceHash, JsonObject], None] | None = None
+    """Refuse what does not follow from what it holds; None where no pack can have such a record."""
+    is_known: Callable[[Frames, JsonObject], bool] = lambda frames, record: False
+    """Whether the workspace has it already."""
+    identity: Callable[[Record], object] | None = None
+    """What two records of the same thing have in common; None where that is no single thing."""
+    stored: Callable[[FrameStore], Iterator[JsonObject]] = lambda store: iter(())
+    """What a database has of this kind, for a journal that has lost it."""
+
+
+def apply_record(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    """Put one record into a batch."""
+    kind = KINDS.get(record["kind"])
+    if kind is None:
+        raise CorruptError(
+            f"the journal has a record of unknown kind {record['kind']!r}",
+            hint="it was written by a later release: upgrade merkle",
+        )
+    kind.apply(frames, record, batch)
+
+
+def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
+    """A record of a pack, refused where its ids do not follow from what it holds."""
+    # What is due to a team is no pack's to say.
+    record.pop(DUE, None)
+    try:
+        kind = KINDS.get(record["kind"])
+        if kind is None or kind.check is None:
+            raise PackContentError(f"unknown record kind {record['kind']!r}")
+        kind.check(algorithm, record)
+    except PackContentError:
+        raise
+    except ManifestProblem as problem:
+        raise PackContentError(f"a manifest is not sound: {problem}") from problem
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, UsageError) as error:
+        raise PackContentError(f"a record is malformed: {error!r}") from error
+    return record
+
+
+def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
+    """Whether a record that a damaged database gave is what its ids say."""
+    check = KINDS[record["kind"]].check
+    try:
+        if check is not None:
+            check(algorithm, record)
+    except (
+        ManifestProblem,
+        MerkleError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        StopIteration,
+    ):
+        return False
+    return True
+
+
+# -- format
+
+
+def _apply_format(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    if record["hash"] != frames.algorithm.name:
+        raise CorruptError(
+            f"the journal was written under {record['hash']}, this workspace uses"
+            f" {frames.algorithm.name}",
+            hint="restore .merkle/format.json",
+        )
+
+
+# -- agents
+
+
+def _apply_agent(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    batch.agents.append(Agent(record["id"], record["role"], tuple(record["can"])))
+
+
+def _check_agent(algorithm: WorkspaceHash, record: JsonObject) -> None:
+    check_agent(record["id"], record["role"], record["can"])
+
+
+def agent_records(store: FrameStore) -> Iterator[JsonObject]:
+    """Every registered agent."""
+    for agent in store.agents().values():
+        able = list(agent.capabilities)
+        yield {"kind": "agent", "id": agent.id, "role": agent.role, "can": able}
+
+
+# -- notes
+
+
+def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
+    path, agent, kind = record["path"], record["agent"], record["type"]
+    if paths.parse(path) != path or agent.startswith(GENERATED_AGENT_PREFIX):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is nobody's note")
+    if not TYPE_NAME.fullmatch(kind):
+        raise PackContentError(f"{kind!r} is no frame type")
+    basis = note_basis(algorithm, path, record["inputs"])
+    if frame_id(basis, kind, agent, body_hash(record["body"])).hex() != record["frame_id"]:
+        raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
+    if not isinstance(record.get("head", True), bool):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is neither head nor history")
+    meta, origin = record["meta"], record.get(CARRIED_FROM, "")
+    texts = [*meta, *meta.values(), origin]
+    if not all(isinstance(text, str) for text in texts):
+        raise PackContentError(f"frame {record['frame_id'][:12]} has metadata that is no text")
+    bytes.fromhex(record["node_id"])
+    if not isinstance(record["created_ns"], int) or abs(record["created_ns"]) >= 1 << 63:
+        raise PackContentError(f"frame {record['frame_id'][:12]} has an impossible time")
+
+
+def note_records(store: FrameStore, scopes: Sequence[str] = (paths.ROOT,)) -> Iterator[JsonObject]:
+    """Every frame in some scopes that an agent wrote, oldest first."""
+    notes = [
+        stored.frame
+        for stored in store.all_frames()
+        if not stored.frame.agent.startswith(GENERATED_AGENT_PREFIX)
+        and any(paths.is_within(stored.frame.path, scope) for scope in scopes)
+    ]
+    heads = {head.frame_id for head in store.heads().values()}
+    for start in range(0, len(notes), GROUP):
+        group = notes[start : start + GROUP]
+        bodies = store.bodies(frame.content for frame in group)
+        inputs = store.note_inputs(frame.frame_id for frame in group)
+        for frame in group:
+            if frame.content in bodies and frame.frame_id in inputs:
+                record = _note_record(frame, bodies[frame.content], inputs[frame.frame_id])
+                # The history comes along, but only what is said now becomes a head elsewhere.
+                yield record if frame.frame_id in heads else {**record, "head": False}
+
+
+def _note_record(frame: Frame, body: str, inputs: dict[str, Any]) -> JsonObject:
+    meta = json.loads(frame.meta)
+    origin = meta.pop(CARRIED_FROM, None)
+    record: JsonObject = {
+        "kind": "frame",
+        "frame_id": frame.frame_id.hex(),
+        "path": frame.path,
+        "type": frame.type,
+        "agent": frame.agent,
+        "body": body,
+        "node_id": frame.node_id.hex(),
+        "inputs": inputs,
+        "meta": meta,
+        "created_ns": frame.created_ns,
+    }
+    if origin is not None:
+        record[CARRIED_FROM] = origin
+    return record
+
+
+# -- invalidations
+
+
+def _apply_invalidation(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    for key, generation in record["keys"].items():
+        batch.memo[MemoKey(bytes.fromhex(key))] = (generation, None)
+    for path, frame_type, agent in record["heads"]:
+        head = frames.heads.head(path, frame_type, agent)
+        if head is not None:
+            batch.heads[(path, frame_type, agent)] = head._replace(verified=None)
+
+
+# -- results: memo entries, and those that models wrote
+
+
+def memo_record(key: MemoKey, generation: int, content: BodyHash, body: str) -> JsonObject:
+    """A memo entry with its body."""
+    return {
+        "kind": "memo",
+        "key": key.hex(),
+        "generation": generation,
+        "content": content.hex(),
+        "body": body,
+    }
+
+
+def _apply_memo(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    content = BodyHash(bytes.fromhex(record["content"]))
+    key = MemoKey(bytes.fromhex(record["key"]))
+    generation, known = batch.memo.get(key, frames.heads.memo(key))
+    # The highest generation wins, in whatever order records come.
+    if record["generation"] > generation or (record["generation"] == generation and not known):
+        batch.memo[key] = (record["generation"], content)
+    batch.bodies[content] = record["body"]
+    if record.get(DUE):
+        # Redone after a loss, it may have reached the team since; the next push finds out.
+        batch.due.append((key, record["generation"]))
+
+
+def _apply_model(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    """A memo entry that was paid for."""
+    _apply_memo(frames, record, batch)
+    content = BodyHash(bytes.fromhex(record["content"]))
+    meta = json.dumps(record["meta"], sort_keys=True, ensure_ascii=False)
+    key = MemoKey(bytes.fromhex(record["key"]))
+    known = batch.models.get(key) or frames.heads.model(key)
+    if known is None or known.generation < record["generation"]:
+        batch.models[key] = ModelResult(record["generation"], content, meta)
+
+
+def _check_memo(algorithm: WorkspaceHash, record: JsonObject) -> None:
+    if body_hash(record["body"]).hex() != record["content"]:
+        raise PackContentError("a memo entry's body is not what its hash says")
+    generation = record["generation"]
+    if len(bytes.fromhex(record["key"])) != 32 or not isinstance(generation, int):
+        raise PackContentError("a memo entry has no proper key")
+    if not 0 <= generation < 1 << 31:
+        raise PackContentError("a memo entry has an impossible generation")
+    if record["kind"] == "model" and len(json.dumps(dict(record["meta"]))) > MAX_META:
+        raise PackContentError("a model's result has more to say of itself than it should")
+
+
+def _is_memo_known(frames: Frames, record: JsonObject) -> bool:
+    generation, content = frames.heads.memo(MemoKey(bytes.fromhex(record["key"])))
+    return generation >= record["generation"] and content is not None
+
+
+def model_records(store: FrameStore) -> Iterator[JsonObject]:
+    """Everything that a model wrote."""
+    results = sorted(store.models().items())
+    for start in range(0, len(results), GROUP):
+        group = results[start : start + GROUP]
+        bodies = store.bodies(result.content for _, result in group)
+        for key, result in group:
+            if result.content in bodies:
+                body = bodies[result.content]
+                record = memo_record(key, result.generation, result.content, body)
+                yield record | {"kind": "model", "meta": json.loads(result.meta)}
+
+
+# -- sessions
+
+
+def _apply_session(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    batch.session_records.append(record)
+
+
+def _check_session(algorithm: WorkspaceHash, record: JsonObject) -> None:
+    # Imported late: most packs have no session.
+    from indexer.engine.sessions.packs import check_shape
+
+    check_shape(record)
+
+
+KINDS: Final[dict[str, RecordKind]] = {
+    "format": RecordKind(_apply_format),
+    "agent": RecordKind(
+        _apply_agent,
+        _check_agent,
+        is_known=lambda frames, record: record["id"] in frames.store.agents(),
+        identity=lambda record: record["id"],
+        stored=agent_records,
+    ),
+    "frame": RecordKind(
+        apply_frame,
+        _check_note,
+        is_known=lambda frames, record: frames.heads.has_frame(
+            FrameId(bytes.fromhex(record["frame_id"]))
+        ),
+        identity=lambda record: record["frame_id"],
+        stored=note_records,
+    ),
+    "invalidate": RecordKind(_apply_invalidation),
+    "memo": RecordKind(_apply_memo, _check_memo, is_known=_is_memo_known),
+    "model": RecordKind(
+        _apply_model,
+        _check_memo,
+        is_known=_is_memo_known,
+        identity=lambda record: record["key"],
+        stored=model_records,
+    ),
+    "manifest": RecordKind(
+        lambda frames, record, batch: apply_manifest(frames.store, record, batch),
+        lambda algorithm, record: check_manifest(record),
+        is_known=lambda frames, record: bool(frames.store.manifests(record["id"])),
+        identity=lambda record: record["id"],
+        stored=manifest_records,
+    ),
+    SESSION: RecordKind(_apply_session, _check_session),
+}

@@ -1,0 +1,25 @@
+"""`sql`: one read-only question to the documented views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from indexer.core.arguments import Count, Seconds
+from indexer.store.query import run_query
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+
+class SqlDocument(TypedDict):
+    """Result of `sql`."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    truncated: bool
+
+
+def sql(engine: Engine, query: str, *, limit: Count = 1000, timeout: Seconds = 10.0) -> SqlDocument:
+    """One read-only SELECT on the documented views."""
+    columns, rows, truncated = run_query(engine.database, query, limit, timeout)
+    return {"columns": columns, "rows": rows, "truncated": truncated}

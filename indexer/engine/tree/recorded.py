@@ -1,0 +1,68 @@
+"""The recorded tree in memory: loaded on first use, and how far its stat cache has been written."""
+
+from __future__ import annotations
+
+from indexer.core import listing
+from indexer.core.listing import Listing
+from indexer.core.tree import Tree
+from indexer.store.trees import Listings, Remarks, TreeStore
+
+
+class RecordedTree:
+    """What the store has of the tree, as far as somebody has asked for it."""
+
+    def __init__(self, store: TreeStore) -> None:
+        self._store = store
+        self._tree: Tree | None = None
+        self._listings: dict[str, Listing] | None = None
+        """The stat cache as a walk has read it, in case that the whole tree is needed after all."""
+        self._listed: Tree | None = None
+        """The tree whose listings are in the store; None when that is not known in memory."""
+        self._remarks: Remarks | None = None
+
+    @property
+    def tree(self) -> Tree:
+        """The recorded tree."""
+        if self._tree is None:
+            listings = self._listings or self._store.listings()
+            self._listings = None
+            self._tree = self._store.tree(listings)
+            self._listed = self._tree if listings is not None else None
+        return self._tree
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the tree has been loaded."""
+        return self._tree is not None
+
+    @property
+    def remarks(self) -> Remarks:
+        """What was skipped and what could not be read."""
+        if self._remarks is None:
+            self._remarks = self._store.remarks()
+        return self._remarks
+
+    def remember(self, listings: dict[str, Listing]) -> None:
+        """Hold on to the stat cache that was just read."""
+        self._listings = listings
+
+    def replace(self, tree: Tree | None, remarks: Remarks, *, listed: bool) -> None:
+        """Another tree has been recorded (None: the same one), with or without its stat cache."""
+        if tree is not None:
+            self._tree = tree
+            if listed:
+                self._listed = tree
+        self._remarks = remarks
+
+    def listings_of(self, tree: Tree) -> Listings:
+        """What of a tree's stat cache the store does not have yet."""
+        if self._listed is None:
+            return Listings(listing.changed(None, tree.root), everything=True)
+        return Listings(listing.changed(self._listed.root, tree.root))
+
+    def flush(self) -> None:
+        """Write the stat cache of every folder that moved since it was last written."""
+        head = self._store.head()
+        if head is not None and self._tree is not None and self._listed is not self._tree:
+            self._store.refresh(self.listings_of(self._tree), head.seq)
+            self._listed = self._tree

@@ -1,0 +1,554 @@
+"""The operations as methods, written by `python -m indexer.service.signatures`.
+
+Each passes its arguments on by name; what they mean is said where the operation is.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indexer.engine.documents import DiffDocument
+    from indexer.engine.durable.validate import ValidateDocument
+    from indexer.engine.search.sql import SqlDocument
+    from indexer.engine.tree.history import LogDocument
+    from indexer.engine.tree.resolve import NodeDocument
+    from indexer.engine.tree.scan import ScanDocument
+    from indexer.engine.tree.status import StatusDocument
+
+JsonObject = dict[str, Any]
+
+
+class Methods(ABC):
+    """One method per operation, for whoever can run an operation by name."""
+
+    @abstractmethod
+    def _operate(self, name: str, values: dict[str, Any]) -> Any:
+        """Run an operation here, or in the service."""
+
+    def status(self, *, wait: bool = True) -> StatusDocument:
+        """Compare the disk with the index; with a service, first wait until it has seen all.
+
+        Without a service there is nothing to wait for: the disk itself is looked at.
+        """
+        found: StatusDocument = self._operate("status", locals())
+        return found
+
+    def scan(
+        self,
+        *,
+        force: bool = False,
+        accept_empty: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ScanDocument:
+        """Bring the index up to date with the disk."""
+        found: ScanDocument = self._operate("scan", locals())
+        return found
+
+    def validate(
+        self,
+        *,
+        content: bool = False,
+        subset: tuple[int, int] | None = None,
+        expect_root: str | None = None,
+        locked: bool = False,
+    ) -> ValidateDocument:
+        """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
+        found: ValidateDocument = self._operate("validate", locals())
+        return found
+
+    def log(self, limit: int = 20) -> LogDocument:
+        """Recorded roots, newest first."""
+        found: LogDocument = self._operate("log", locals())
+        return found
+
+    def diff(self, old: str, new: str) -> DiffDocument:
+        """What differs between two recorded roots, or between two recorded manifests."""
+        found: DiffDocument = self._operate("diff", locals())
+        return found
+
+    def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
+        """One read-only SELECT on the documented views."""
+        found: SqlDocument = self._operate("sql", locals())
+        return found
+
+    def resolve(self, node: str) -> NodeDocument:
+        """The node that a path or an id prefix stands for."""
+        found: NodeDocument = self._operate("resolve", locals())
+        return found
+
+    def why_ignored(self, path: str) -> JsonObject:
+        """The rule that leaves a path out of the tree, or lets it in.
+
+        It is judged as what is on disk there, and as a folder when in doubt.
+        """
+        found: JsonObject = self._operate("why-ignored", locals())
+        return found
+
+    def put_frame(
+        self,
+        node: str,
+        content: str,
+        *,
+        frame_type: str,
+        agent: str,
+        seen: str | None = None,
+        on: str | None = None,
+        meta: Mapping[str, str] | None = None,
+        allow_secrets: bool = False,
+    ) -> JsonObject:
+        """Append a note, bound to what its author read."""
+        found: JsonObject = self._operate("put-frame", locals())
+        return found
+
+    def get_node(
+        self,
+        node: str,
+        *,
+        view: str = "recency",
+        max_frames: int = 20,
+        frame_type: str | None = None,
+        agent: str | None = None,
+        query: str | None = None,
+    ) -> JsonObject:
+        """A node with the frames a view selects."""
+        found: JsonObject = self._operate("get-node", locals())
+        return found
+
+    def compose(
+        self,
+        nodes: Sequence[str] = (),
+        *,
+        query: str | None = None,
+        budget: int | None = None,
+        max_frames: int | None = None,
+        sources: Sequence[str] = (),
+        order: str | None = None,
+        require_fresh: bool = False,
+        record: bool = False,
+        types: Sequence[str] = (),
+        agents: Sequence[str] = (),
+        paths: Sequence[str] = (),
+        related: Sequence[str] = (),
+        since: str | None = None,
+        until: str | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """A bounded selection of frames as messages, with its manifest.
+
+        Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
+        The manifest is stored only on request.
+        """
+        found: JsonObject = self._operate("compose", locals())
+        return found
+
+    def replay(self, manifest: str) -> JsonObject:
+        """The messages of a recorded manifest again.
+
+        They are the same byte for byte, with the freshness as it was then.
+        """
+        found: JsonObject = self._operate("replay", locals())
+        return found
+
+    def compile(
+        self, events: Sequence[object], policy: Mapping[str, object] | None = None
+    ) -> JsonObject:
+        """The staged compiler on a stream of events.
+
+        It needs nothing of the workspace, as `indexer.compile_stages` shows.
+        """
+        found: JsonObject = self._operate("compile", locals())
+        return found
+
+    def list_frames(
+        self,
+        node: str,
+        *,
+        frame_type: str | None = None,
+        content: bool = False,
+        limit: int | None = None,
+    ) -> JsonObject:
+        """The history of a node, newest first; with what the frames say on request.
+
+        A path that is gone has its history still.
+        """
+        found: JsonObject = self._operate("list-frames", locals())
+        return found
+
+    def get_head(
+        self, node: str, *, frame_type: str | None = None, agent: str | None = None
+    ) -> JsonObject:
+        """The heads of a node."""
+        found: JsonObject = self._operate("get-head", locals())
+        return found
+
+    def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+        """Why a frame is what it is, or why it is stale."""
+        found: JsonObject = self._operate("explain", locals())
+        return found
+
+    def regenerate(
+        self,
+        node: str = "",
+        *,
+        frame_type: str | None = None,
+        recursive: bool = True,
+        plan: bool = False,
+        agent: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
+        models: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """Make again what is stale at a node, or only tell what that would be.
+
+        Calls of models are limited by `max_calls` and `max_cost`; without either, a large run
+        has to be agreed to with `yes`. Without `models` none is asked.
+        """
+        found: JsonObject = self._operate("regenerate", locals())
+        return found
+
+    def synthesize(
+        self,
+        node: str,
+        *,
+        frame_type: str,
+        policy: str | None = None,
+        agent: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        yes: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> JsonObject:
+        """Frames of a type for a folder, children first.
+
+        Calls of models are limited as in `regenerate`.
+        """
+        found: JsonObject = self._operate("synthesize", locals())
+        return found
+
+    def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+        """Make generated frames run again next time, past the memo.
+
+        The generation of their memo keys moves, and their proofs are taken back.
+        """
+        found: JsonObject = self._operate("invalidate", locals())
+        return found
+
+    def agent_add(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
+        """Register an agent.
+
+        One that is known gets another role.
+        """
+        found: JsonObject = self._operate("agent-add", locals())
+        return found
+
+    def agent_require(self, agent: str, capability: str) -> JsonObject:
+        """Raise unless a registered agent may do that.
+
+        For what is done in no agent's name.
+        """
+        found: JsonObject = self._operate("agent-require", locals())
+        return found
+
+    def agent_list(self) -> JsonObject:
+        """Every registered agent."""
+        found: JsonObject = self._operate("agents", locals())
+        return found
+
+    def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> JsonObject:
+        """Write what was written and computed to a file.
+
+        Everything, or what is about some nodes.
+        """
+        found: JsonObject = self._operate("export", locals())
+        return found
+
+    def import_(self, file: str | os.PathLike[str]) -> JsonObject:
+        """Take in a pack.
+
+        It is checked whole, then journalled and stored; what is known already is left.
+        """
+        found: JsonObject = self._operate("import", locals())
+        return found
+
+    def lock(self) -> JsonObject:
+        """Write merkle.lock.
+
+        The index is brought up to date first; a file that says the same already is left alone.
+        """
+        found: JsonObject = self._operate("lock", locals())
+        return found
+
+    def prove(self, node: str) -> JsonObject:
+        """The proof that the recorded root holds a node."""
+        found: JsonObject = self._operate("prove", locals())
+        return found
+
+    def report(self, base: str | None = None) -> JsonObject:
+        """Root, coverage, freshness, changes since a base root, and a map.
+
+        All of it depends on content alone: no clock, no place, no process.
+        """
+        found: JsonObject = self._operate("report", locals())
+        return found
+
+    def compact(self, keep_seconds: float) -> JsonObject:
+        """Forget the bodies of old deterministic frames."""
+        found: JsonObject = self._operate("compact", locals())
+        return found
+
+    def shared_status(self) -> JsonObject:
+        """Whether the team's store can be reached, and what it holds.
+
+        And what it still has to get.
+        """
+        found: JsonObject = self._operate("shared-status", locals())
+        return found
+
+    def shared_push(self, *, progress: Callable[[int], None] | None = None) -> JsonObject:
+        """Give the team what it lacks.
+
+        That is all that is due, and the results behind the present frames.
+        """
+        found: JsonObject = self._operate("shared-push", locals())
+        return found
+
+    def shared_pull(self, *, progress: Callable[[int], None] | None = None) -> JsonObject:
+        """Bring here what the team has.
+
+        Every result of the namespace that is not known, for work without the server.
+        """
+        found: JsonObject = self._operate("shared-pull", locals())
+        return found
+
+    def shared_gc(self, unused_seconds: float, *, dry_run: bool = False) -> JsonObject:
+        """Drop from the team's store what nobody has used for so long.
+
+        The store's own clock counts.
+        """
+        found: JsonObject = self._operate("shared-gc", locals())
+        return found
+
+    def session_new(
+        self,
+        name: str,
+        *,
+        budget: int | None = None,
+        on_budget: str | None = None,
+        max_nodes: int | None = None,
+        max_tokens: int | None = None,
+        protect_turns: int | None = None,
+    ) -> JsonObject:
+        """Begin a session, with a token budget and limits that pruning keeps."""
+        found: JsonObject = self._operate("session-new", locals())
+        return found
+
+    def session_append(
+        self,
+        name: str,
+        *,
+        type: str,
+        role: str | None = None,
+        text: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        label: str | None = None,
+        region: str | None = None,
+        parent: str | None = None,
+        offset: int | None = None,
+        ttl: int | None = None,
+        priority: int | None = None,
+        id: str | None = None,
+        node_type: str | None = None,
+        kind: str | None = None,
+        references: Sequence[str] = (),
+        attributes: Mapping[str, Any] | None = None,
+        message: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> JsonObject:
+        """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
+        found: JsonObject = self._operate("session-append", locals())
+        return found
+
+    def session_edit(
+        self,
+        name: str,
+        target: str,
+        *,
+        type: str | None = None,
+        role: str | None = None,
+        text: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        label: str | None = None,
+        ttl: int | None = None,
+        priority: int | None = None,
+        id: str | None = None,
+        message: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> JsonObject:
+        """Replace what a block says when compiled; what it said stays in the tree."""
+        found: JsonObject = self._operate("session-edit", locals())
+        return found
+
+    def session_annotate(
+        self, name: str, target: str, priority: str, *, reason: str | None = None
+    ) -> JsonObject:
+        """Pin, skip or free a block."""
+        found: JsonObject = self._operate("session-annotate", locals())
+        return found
+
+    def session_commit(self, name: str) -> JsonObject:
+        """Seal the cycle."""
+        found: JsonObject = self._operate("session-commit", locals())
+        return found
+
+    def session_move(
+        self, name: str, node: str, parent: str, *, offset: int | None = None
+    ) -> JsonObject:
+        """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
+        found: JsonObject = self._operate("session-move", locals())
+        return found
+
+    def session_remove(self, name: str, node: str) -> JsonObject:
+        """Take a node out of the working tree."""
+        found: JsonObject = self._operate("session-remove", locals())
+        return found
+
+    def session_group(
+        self,
+        name: str,
+        *,
+        parent: str | None = None,
+        node_type: str | None = None,
+        offset: int | None = None,
+        ttl: int | None = None,
+        priority: int | None = None,
+        id: str | None = None,
+        removable: bool = True,
+    ) -> JsonObject:
+        """Add an empty container.
+
+        It goes once it is empty again, unless it is not removable.
+        """
+        found: JsonObject = self._operate("session-group", locals())
+        return found
+
+    def session_attempt(
+        self,
+        name: str,
+        attempt_id: str,
+        *,
+        status: str,
+        provider: str,
+        model: str,
+        params: Mapping[str, Any] | None = None,
+        token_in: int | None = None,
+        token_out: int | None = None,
+        error: str | None = None,
+    ) -> JsonObject:
+        """Record a provider call, or how it ended, beside the history."""
+        found: JsonObject = self._operate("session-attempt", locals())
+        return found
+
+    def session_pull(
+        self,
+        name: str,
+        nodes: Sequence[str] = (),
+        *,
+        budget: int | None = None,
+        ttl: int | None = None,
+        offset: int | None = None,
+        query: str | None = None,
+        max_frames: int | None = None,
+        require_fresh: bool = False,
+    ) -> JsonObject:
+        """Compose workspace context into the active head, as blocks that name their frames.
+
+        All that is composed is appended, or nothing is.
+        """
+        found: JsonObject = self._operate("session-pull", locals())
+        return found
+
+    def session_import(
+        self,
+        file: str | os.PathLike[str] | None = None,
+        *,
+        name: str,
+        data: str | None = None,
+        form: str | None = None,
+    ) -> JsonObject:
+        """A new session from an export, a snapshot or a chat log.
+
+        It comes from a file or from what such a file would hold, checked whole before any is kept.
+        """
+        found: JsonObject = self._operate("session-import", locals())
+        return found
+
+    def session_select(
+        self,
+        name: str,
+        selector: str,
+        *,
+        include_content: bool = False,
+        content_mode: str = "unified",
+        context_lines: int = 3,
+        max_snapshots: int | None = None,
+        max_changes: int | None = None,
+        materialize: Sequence[str] = (),
+    ) -> JsonObject:
+        """Ids that a selector finds, or what changed over a range of snapshots."""
+        found: JsonObject = self._operate("session-select", locals())
+        return found
+
+    def session_diff(
+        self, name: str, older: str, newer: str, selector: str | None = None
+    ) -> JsonObject:
+        """What differs between two snapshots."""
+        found: JsonObject = self._operate("session-diff", locals())
+        return found
+
+    def session_render(self, name: str, snapshot: str | None = None) -> JsonObject:
+        """The provider thread, as text; it stands under `thread`."""
+        found: JsonObject = self._operate("session-render", locals())
+        return found
+
+    def session_compile(
+        self,
+        name: str,
+        *,
+        as_of: str | None = None,
+        up_to: str | None = None,
+        show_edits: bool = False,
+        stage: str | None = None,
+        roles: Mapping[str, str] | None = None,
+        policy: Mapping[str, Any] | None = None,
+    ) -> JsonObject:
+        """The session as messages for a model.
+
+        With a stage's name, also what went through that stage.
+        """
+        found: JsonObject = self._operate("session-compile", locals())
+        return found
+
+    def session_export(
+        self, name: str, snapshot: str | None = None, *, form: str | None = None
+    ) -> JsonObject:
+        """A session with its log, a snapshot, or a chat log; its text stands under `data`."""
+        found: JsonObject = self._operate("session-export", locals())
+        return found
+
+    def session_list(self) -> JsonObject:
+        """Every session."""
+        found: JsonObject = self._operate("session-list", locals())
+        return found
+
+    def session_show(
+        self, name: str, *, snapshot: str | None = None, tree: bool = False
+    ) -> JsonObject:
+        """One session in figures, with a snapshot's tree on request."""
+        found: JsonObject = self._operate("session-show", locals())
+        return found
