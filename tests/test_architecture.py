@@ -115,6 +115,7 @@ GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_cod
 LONGEST = 500
 LONG = {
     "engine.make.one_pass": "one pass over a type, from what is stale to what is stored",
+    "store.frames": "everything about frames in the database",
     "service.methods": "written by a program, one method per operation",
 }
 """Modules that are longer, and what it is that would be cut in two."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from indexer.engine.documents import DiffDocument
     from indexer.engine.durable.validate import ValidateDocument
+    from indexer.engine.frames.read import FrameDocument
     from indexer.engine.search.sql import SqlDocument
     from indexer.engine.tree.history import LogDocument
     from indexer.engine.tree.resolve import NodeDocument
@@ -176,6 +177,14 @@ class Methods(ABC):
         A path that is gone has its history still.
         """
         found: JsonObject = self._operate("list-frames", locals())
+        return found
+
+    def get_frame(self, frame: str) -> FrameDocument:
+        """One frame, whole: what it says, what it was made from, and whether it still holds.
+
+        It is named by its id or by 6 or more digits of it.
+        """
+        found: FrameDocument = self._operate("get-frame", locals())
         return found
 
     def get_head(
