@@ -21,7 +21,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 _PARENT = """
-import gc, importlib, json, os, pkgutil, select, signal, socket, struct, sys, runpy
+import contextlib, gc, importlib, json, os, pkgutil, runpy, select, signal, socket, struct, sys
 import indexer
 
 for found in pkgutil.walk_packages(indexer.__path__, "indexer."):
@@ -34,10 +34,13 @@ def child(request, streams):
     os.environ.clear()
     os.environ.update(request["env"])
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.modules.pop("sitecustomize", None)
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("sitecustomize")
     os.chdir(request["cwd"])
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    os.closerange(3, max(streams) + 1)
+    os.closerange(3, 1 << 16)
     form, what, *arguments = request["arguments"]
     sys.argv[:] = [form, *arguments]
     if form == "-m":
@@ -102,10 +105,12 @@ class _Parent:
     def __init__(self) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        # Nothing of the test that happens to be the first to need it.
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "MERKLE_"))}
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PARENT, str(theirs.fileno())],
-                cwd=REPOSITORY, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                cwd=REPOSITORY, env=plain, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
             )  # fmt: skip
 
     def ask(self, request: dict[str, Any], streams: list[int]) -> tuple[int, int]:
