@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -114,7 +115,6 @@ LATE = {
 GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_code", "tools"}
 LONGEST = 500
 LONG = {
-    "engine.make.one_pass": "one pass over a type, from what is stale to what is stored",
     "store.frames": "everything about frames in the database",
     "service.methods": "written by a program, one method per operation",
 }
@@ -306,3 +306,24 @@ def _public(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple
 def test_the_methods_of_a_workspace_say_what_the_operations_say() -> None:
     written = (PACKAGE / "service" / "methods.py").read_text("utf-8")
     assert written == methods(), "run `just docs`"
+
+
+def test_the_map_names_what_there_is() -> None:
+    page = (PACKAGE.parent / "ARCHITECTURE.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)`", page))
+    assert len(named) > 50
+    assert not [
+        name
+        for name in sorted(named)
+        if not any((top / name).is_file() for top in (PACKAGE, PACKAGE.parent))
+    ]
+    rooms = {path.name for path in (PACKAGE / "engine").iterdir() if path.is_dir()} - {
+        "__pycache__"
+    }
+    assert all(f"\n{room}/ " in page for room in rooms)
+
+
+def test_the_glossary_is_short() -> None:
+    page = (PACKAGE.parent / "ARCHITECTURE.md").read_text("utf-8")
+    words = page.split("## Words\n")[1].split("\n## ")[0]
+    assert len(words.strip().splitlines()) <= 30

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from indexer.core.frames import Action, BodyHash, ChildBody, MemoKey
-from indexer.core.ids import ContentId
+from indexer.core.frames import Action, MemoKey
+from indexer.engine.make.item import Source
 from indexer.regenerate.plan import Step
 
 if TYPE_CHECKING:
     from indexer.engine.frames.heads import HeadCache
-
-
-class FileSource(NamedTuple):
-    """A file of the workspace with exactly this content."""
-
-    path: str
-    content_id: ContentId
-    size: int
-
-
-class TextSource(NamedTuple):
-    """The frame that is read in place of a file."""
-
-    path: str
-    content: BodyHash
-
-
-class FolderSource(NamedTuple):
-    """The children of a folder."""
-
-    bodies: tuple[ChildBody, ...]
-
-
-Source = FileSource | TextSource | FolderSource
 
 
 class Answers(Protocol):

@@ -227,6 +227,18 @@ def test_secrets_in_files_are_blacked_out_before_they_are_sent(
     assert "[redacted:" in json.dumps(server.bodies[0])
 
 
+def test_secrets_in_answers_are_masked_before_they_are_journalled(
+    asking: Asking, server: ModelServer
+) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    server.then(says(f"It uses {secret}."))
+    space = asking({"a.py": "x = 1\n"})
+    space.engine.regenerate()
+    space.engine.close()
+    assert secret.encode() not in everything_stored(space.root)
+    space.open()
+
+
 # -- the key
 
 

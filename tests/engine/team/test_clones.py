@@ -171,7 +171,6 @@ def test_small_chunks_and_portions_give_the_same(
     alone.full_pass()
     # Also so small that bodies at hand are let go of in the middle.
     monkeypatch.setattr("indexer.engine.make.one_pass.CHUNK", 5)
-    monkeypatch.setattr("indexer.engine.make.one_pass._SHORT_CHUNK", 0)
     monkeypatch.setattr(sharing, "PORTION", 3)
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     for _ in "12":
