@@ -98,6 +98,7 @@ LATE = {
     "engine.tree.scan": {"indexer.engine.frames.notes"},  # most batches rename nothing
     # what a scan needs nothing of
     "engine.workspace": {
+        "indexer.core.tokens",
         "indexer.engine.durable.journal",
         "indexer.engine.frames.opened",
         "indexer.engine.search.corpus",

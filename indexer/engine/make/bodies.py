@@ -34,7 +34,7 @@ class Bodies:
         return known
 
     def read(self, wanted: Iterable[BodyHash]) -> None:
-        """Bring some to hand in one go."""
+        """Read some bodies into memory, in one query."""
         missing = [content for content in wanted if content not in self.texts]
         self.texts.update(self._heads.bodies(missing))
 

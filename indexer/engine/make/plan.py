@@ -122,7 +122,7 @@ class Plan:
         self._texts: dict[BodyHash, str] = {}
         """What the team has and the index has not; none of it is stored."""
         self._exchange = exchange
-        """The team to be asked, if it is."""
+        """The team that is asked for results; None where it is not."""
         self.team_problem: str | None = None
         """Why the team could not be asked."""
         self.steps: list[Planned] = []

@@ -29,10 +29,10 @@ class NoAnswers:
     """Asks nobody: what is known is used, and the rest stays stale."""
 
     def want(self, key: MemoKey, step: Step, source: Source) -> None:
-        """Leave it."""
+        """Nobody is asked: the frame stays stale."""
 
     def action(self, key: MemoKey) -> Action:
-        """Every answer is an old one."""
+        """Whatever is known was known before this pass."""
         return Action.REUSED
 
 
