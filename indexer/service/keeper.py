@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from indexer.core import paths
 from indexer.engine.durable.validate import validate
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
-from indexer.engine.tree.scan import ScanDocument, reconcile, record_everything
+from indexer.engine.tree.scan import ScanDocument, is_doubtful, reconcile, record_everything
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.scopes import RULE_FILES
@@ -25,6 +25,7 @@ from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError
 from indexer.watch.debounce import Debounce, Timing
+from indexer.watch.mounts import Mounts
 from indexer.watch.watcher import Watcher, start_watcher
 
 T = TypeVar("T")
@@ -103,7 +104,8 @@ class Keeper:
         self._next_flush = 0.0
         self._rest_until = 0.0
         self._maintainer = Maintainer(engine, self._woken)
-        engine.serve(self.call)
+        self._mounts = Mounts(engine.root)
+        engine.serve(self.call, self.look_at)
         self.fatal: MerkleError | None = None
         """Why the keeper stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-keeper", daemon=True)
@@ -154,25 +156,35 @@ class Keeper:
         frames = self._maintainer.remark
         return Health(state, reason, watches, self._batches, bool(self._debounce), frames)
 
+    def look_at(self, files: Iterable[str]) -> None:
+        """Look now at files that a reader found to be other than what is recorded."""
+        dirty = dict.fromkeys(files, False)
+        self.call(lambda: self._guard(lambda: self._look_at(dirty)))
+
     def catch_up(self, patience: float = COOKIE_PATIENCE) -> bool:
         """Wait until everything written before this call is in the index; False: cannot tell."""
         if self._trouble is not None:
             return self.call(self._try_again)
+        if self._mounts.moved():
+            self.lost("something was mounted or unmounted")
         if self._watcher is None:
             # Between two watchers a scan is under way; without any, nothing can be proved.
-            return self.call(self._process_all) and self._unproven is None
+            return self._proved()
         try:
             with self._cookies.sent() as seen:
                 arrived = self._wait_for(seen, patience)
         except OSError as error:
             self._unproven = f"no cookie can be written: {error.strerror or error}"
             arrived = False
-        if arrived:
-            return self.call(self._process_all)
-        # A new watcher and a look at everything answer as well, when events arrive again.
-        self._unproven = self._unproven or _NOT_NOTICED
-        self.lost(self._unproven)
-        return self.call(self._process_all) and self._unproven is None
+        if not arrived:
+            # A new watcher and a look at everything answer as well, when events arrive again.
+            self._unproven = self._unproven or _NOT_NOTICED
+            self.lost(self._unproven)
+        return self._proved()
+
+    def _proved(self) -> bool:
+        """Look at all that is pending; False where events may be missing among that."""
+        return self.call(self._process_all) and self._degraded() is None
 
     def _wait_for(self, seen: threading.Event, patience: float) -> bool:
         """Wait for a cookie as long as other events keep arriving before it."""
@@ -246,6 +258,7 @@ class Keeper:
             job.refuse()
         self._started.set()
         self._cookies.close()
+        self._mounts.close()
         try:
             self._maintainer.close()
         except MerkleError as error:
@@ -317,6 +330,7 @@ class Keeper:
 
     def _process_all(self) -> bool:
         """Look at all that is pending; True when it is recorded."""
+        self._add_linked()
         for _ in range(SETTLE_LOOKS):
             if self._trouble is not None:
                 return False
@@ -324,6 +338,15 @@ class Keeper:
             if not self._unsettled:
                 break
         return self._trouble is None and not self._unsettled
+
+    def _add_linked(self) -> None:
+        """No event comes when a file is changed under a name of its that is not watched."""
+        recorded, tree = self.engine.recorded, self.engine.tree
+        recorded.linked = frozenset(path for path in recorded.linked if tree.get(path) is not None)
+        with self._wake:
+            for path in recorded.linked:
+                if is_doubtful(self.engine, path):
+                    self._debounce.add(path, False, self.engine.clock.monotonic())
 
     def _process_pending(self) -> None:
         started = self.engine.clock.monotonic()
@@ -371,6 +394,7 @@ class Keeper:
     def _look_anew(self, cause: str) -> None:
         """Watch and scan from nothing, and prove that events arrive."""
         self.engine.check_root()
+        self._mounts.moved()
         self._restart_watcher()
         with contextlib.ExitStack() as stack:
             seen = None
@@ -487,7 +511,8 @@ class Keeper:
 
     def _degraded(self) -> str | None:
         """Why the index may lag behind the disk, None when events can be relied on."""
-        if self._unproven is not None:
-            return self._unproven
+        reason = self._unproven or self._mounts.silent
+        if reason is not None:
+            return reason
         missing = self._watcher.unwatched if self._watcher is not None else 0
         return f"{missing} folders cannot be watched (out of inotify watches?)" if missing else None

@@ -279,14 +279,19 @@ class HeadCache:
                             folders.pop(above, None)
 
     def unproved(
-        self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
+        self,
+        moved: Iterable[HeadKey],
+        rules: Rules,
+        readers: Mapping[str, Rules],
+        bystanders: Mapping[str, Rules],
     ) -> dict[HeadKey, Head]:
         """The heads whose proof falls when some heads of a type move.
 
-        A file's frame is read by every folder above it and, in other types, by the same file's
-        frame; a folder's frame only by what the same policy makes above it. Bystanders are the
-        declared types that do not read this one. Their heads are spared, except where they were
-        made under a configuration that may have read it and may come back.
+        A file's frame is read by every folder above it and, in types that have this one as their
+        input, by the same file's frame. A folder's frame is read by what the same policy makes
+        above it, and by types that take in notes, because a note may be bound to it; not by its
+        readers. Bystanders are the declared types that do neither. What is spared in both is not
+        where it was made under a configuration that may have read more and may come back.
         """
         files: set[str] = set()
         folders: set[str] = set()
@@ -300,12 +305,15 @@ class HeadCache:
             if kind == rules.type:
                 touched = above_all if agent == rules.folder_agent else above_files
             else:
-                touched = above_files | files
-            other = bystanders.get(kind)
-            spared = (other.file_config, other.folder_config) if other else ()
+                touched = above_all | files
+            other = bystanders.get(kind) or readers.get(kind)
+            configs = (other.file_config, other.folder_config) if other else ()
+            read = frozenset() if kind in bystanders else above_files | files
             for path in touched:
                 head = heads.get(path)
-                if head is not None and head.verified is not None and head.config not in spared:
+                if head is None or head.verified is None:
+                    continue
+                if path in read or head.config not in configs:
                     found[(path, kind, agent)] = head._replace(verified=None)
         return found
 

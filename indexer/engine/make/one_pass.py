@@ -11,6 +11,7 @@ from indexer.core import paths
 from indexer.core.frames import Action, BodyHash, ChildBody, ChildFrame, Head, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
+from indexer.core.twice import NonDeterministicError
 from indexer.engine.frames.freshness import fresh_head, fresh_in
 from indexer.engine.frames.inputs import children_document
 from indexer.engine.frames.recipe import (
@@ -21,11 +22,20 @@ from indexer.engine.frames.recipe import (
     folder_key,
     parts_of,
 )
-from indexer.engine.frames.types import FrameType, bystanders
+from indexer.engine.frames.types import FrameType, readers_and_bystanders
 from indexer.engine.make.bodies import Bodies, MadeBody
 from indexer.engine.make.events import Event, Outcome
 from indexer.engine.make.new_frame import MadeFrame, place
-from indexer.engine.make.workers import Generated, GeneratorPool, Maker, Task
+from indexer.engine.make.processes import OtherCodeError
+from indexer.engine.make.second_run import Code, SecondRun
+from indexer.engine.make.workers import (
+    ChangedError,
+    Generated,
+    GeneratorPool,
+    Maker,
+    Task,
+    read_exactly,
+)
 from indexer.engine.models.questions import (
     Answers,
     FileSource,
@@ -35,6 +45,7 @@ from indexer.engine.models.questions import (
     about_model,
 )
 from indexer.engine.team.chunk import Children, FolderWave, TeamChunk
+from indexer.generators.base import FileInput
 from indexer.generators.llm.writer import ModelWriter
 from indexer.regenerate.plan import Step, chunks, stale_steps, waves
 from indexer.store.frames import FrameBatch
@@ -86,6 +97,8 @@ class OnePass:
     """Whether the bodies that this chunk's policies may need have been read."""
     _bodies: Bodies = field(init=False)
     _pool: GeneratorPool | None = None
+    _second_runs: dict[str, SecondRun] = field(default_factory=dict)
+    """By what it makes, where custom code is checked."""
     patience: float | None = None
     """Seconds to wait for what another machine computes; None: as long as it does."""
     _chunk: TeamChunk | None = None
@@ -123,9 +136,11 @@ class OnePass:
 
     def close(self) -> None:
         """End the worker processes, if there are any."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        for helper in (self._pool, *self._second_runs.values()):
+            if helper is not None:
+                helper.close()
+        self._pool = None
+        self._second_runs.clear()
 
     def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
         head_of = self.frames.heads.heads_of(self.type.name)
@@ -263,8 +278,8 @@ class OnePass:
 
     def _take_back_proofs(self, batch: FrameBatch) -> None:
         """What rests on the heads that this batch moves has to be shown again."""
-        others = bystanders(self.frames.types, self.type.name)
-        fallen = self.frames.heads.unproved(batch.heads, self.type.rules, others)
+        others = readers_and_bystanders(self.frames.types, self.type.name)
+        fallen = self.frames.heads.unproved(batch.heads, self.type.rules, *others)
         for key, head in fallen.items():
             # A folder in this batch was made after its children, and knows.
             batch.heads.setdefault(key, head)
@@ -363,9 +378,34 @@ class OnePass:
         assert pool is not None
         if self.type.input is None:
             tasks = [Task(step.path, step.entry.content_id, step.entry.size) for step in steps]
-            return pool.run(tasks, expected)
+            made = pool.run(tasks, expected)
+            return [self._checked(one, task) for one, task in zip(made, tasks, strict=True)]
         self._bodies.read(sources[step.path] for step in steps)
-        return [pool.run_on(step.path, self.body_of(sources[step.path])) for step in steps]
+        texts = [(step.path, self.body_of(sources[step.path])) for step in steps]
+        return [self._checked(pool.run_on(*one), one) for one in texts]
+
+    def _checked(self, made: Generated, source: Task | tuple[str, str]) -> Generated:
+        """What a generator made, once it has made the same in another process."""
+        maker = self.type.file
+        if maker is None or not maker.verify or made.body is None:
+            return made
+        assert not isinstance(maker.generator, ModelWriter)
+        code = Code(maker.name, maker.options, maker.generator.fingerprint_parts())
+        try:
+            if isinstance(source, Task):
+                content = read_exactly(self.frames.root, self.frames.algorithm, source)
+            else:
+                content = source[1].encode()
+            name = paths.split(source[0])[1]
+            self._second_run("file", code).check(made.body, FileInput(name, content))
+        except (OSError, ChangedError):
+            return Generated(None, of_place=True)
+        except NonDeterministicError as error:
+            return Generated(None, f"{type(error).__name__}: {error}")
+        return made
+
+    def _second_run(self, kind: str, code: Code) -> SecondRun:
+        return self._second_runs.setdefault(kind, SecondRun(code))
 
     def _input_head(self, step: Step) -> Head | None:
         """The fresh frame that this type reads instead of the file."""
@@ -467,12 +507,21 @@ class OnePass:
         batch: FrameBatch,
     ) -> str | None:
         """Compute a folder's body into the batch; why that failed, if it did."""
-        assert self.type.folder is not None
-        assert not isinstance(self.type.folder.policy, ModelWriter)
+        maker = self.type.folder
+        assert maker is not None
+        assert not isinstance(maker.policy, ModelWriter)
         self._fetch_bodies(step, chunk, batch)
         inputs = self.inputs_of(bodies)
         try:
-            content = self._bodies.add(self.type.folder.policy.synthesize(inputs), batch)
+            made = maker.policy.synthesize(inputs)
+            if maker.verify:
+                parts = maker.policy.fingerprint_parts()
+                tokenizer = self.frames.declared.tokens.tokenizer
+                code = Code(maker.name, maker.options, parts, tokenizer)
+                self._second_run("folder", code).check(made, inputs)
+            content = self._bodies.add(made, batch)
+        except OtherCodeError:
+            raise
         except Exception as error:  # a custom policy may raise anything
             return f"{type(error).__name__}: {error}"
         batch.memo[key] = (self.frames.heads.memo(key)[0], content)
