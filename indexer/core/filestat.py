@@ -46,6 +46,12 @@ def problem_of(packed: bytes) -> int:
     return 0 if modified else int(problem)
 
 
+def inode_of(packed: bytes) -> int:
+    """The inode in a packed stat, 0 where it vouches for nothing."""
+    inode: int = _STAT.unpack(packed)[0]
+    return inode
+
+
 def size_of(packed: bytes) -> int:
     """The file size in a packed stat."""
     size: int = _STAT.unpack(packed)[1]

@@ -10,17 +10,17 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from indexer.core import paths
 from indexer.engine.durable.validate import validate
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
-from indexer.engine.tree.scan import ScanDocument, is_doubtful, reconcile, record_everything
+from indexer.engine.tree.scan import ScanDocument, reconcile, record_everything, untold
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.scopes import RULE_FILES
 from indexer.service.cookies import Cookies
+from indexer.service.health import Health
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError
@@ -58,20 +58,6 @@ class KeeperError(UncheckedError):
     """The keeper met something that it was not made for."""
 
     code = "internal"
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How the service is doing."""
-
-    state: str
-    """`starting`, `watching`, `degraded`, `unavailable`, `unhealthy` or `stopped`."""
-    reason: str | None
-    watches: int
-    batches: int
-    pending: bool
-    frames: str | None = None
-    """Why declared frames are not all kept."""
 
 
 class Keeper:
@@ -169,21 +155,18 @@ class Keeper:
             self.lost("something was mounted or unmounted")
         if self._watcher is None:
             # Between two watchers a scan is under way; without any, nothing can be proved.
-            return self._proved()
+            return self.call(self._process_all) and self._degraded() is None
         try:
             with self._cookies.sent() as seen:
                 arrived = self._wait_for(seen, patience)
         except OSError as error:
             self._unproven = f"no cookie can be written: {error.strerror or error}"
             arrived = False
-        if not arrived:
-            # A new watcher and a look at everything answer as well, when events arrive again.
-            self._unproven = self._unproven or _NOT_NOTICED
-            self.lost(self._unproven)
-        return self._proved()
-
-    def _proved(self) -> bool:
-        """Look at all that is pending; False where events may be missing among that."""
+        if arrived:
+            return self.call(self._process_all) and self._unwatched() is None
+        # A new watcher and a look at everything answer as well, when events arrive again.
+        self._unproven = self._unproven or _NOT_NOTICED
+        self.lost(self._unproven)
         return self.call(self._process_all) and self._degraded() is None
 
     def _wait_for(self, seen: threading.Event, patience: float) -> bool:
@@ -330,7 +313,9 @@ class Keeper:
 
     def _process_all(self) -> bool:
         """Look at all that is pending; True when it is recorded."""
-        self._add_linked()
+        for path in untold(self.engine):
+            with self._wake:
+                self._debounce.add(path, False, self.engine.clock.monotonic())
         for _ in range(SETTLE_LOOKS):
             if self._trouble is not None:
                 return False
@@ -338,15 +323,6 @@ class Keeper:
             if not self._unsettled:
                 break
         return self._trouble is None and not self._unsettled
-
-    def _add_linked(self) -> None:
-        """No event comes when a file is changed under a name of its that is not watched."""
-        recorded, tree = self.engine.recorded, self.engine.tree
-        recorded.linked = frozenset(path for path in recorded.linked if tree.get(path) is not None)
-        with self._wake:
-            for path in recorded.linked:
-                if is_doubtful(self.engine, path):
-                    self._debounce.add(path, False, self.engine.clock.monotonic())
 
     def _process_pending(self) -> None:
         started = self.engine.clock.monotonic()
@@ -511,8 +487,11 @@ class Keeper:
 
     def _degraded(self) -> str | None:
         """Why the index may lag behind the disk, None when events can be relied on."""
-        reason = self._unproven or self._mounts.silent
-        if reason is not None:
-            return reason
+        return self._unproven or self._unwatched()
+
+    def _unwatched(self) -> str | None:
+        """Why events from some place do not come at all."""
+        if self._mounts.silent is not None:
+            return self._mounts.silent
         missing = self._watcher.unwatched if self._watcher is not None else 0
         return f"{missing} folders cannot be watched (out of inotify watches?)" if missing else None

@@ -20,6 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.hashing import prefixed
 from indexer.core.tokens import TiktokenCounter
+from indexer.engine.frames.heads import OtherTypes
 from indexer.engine.models.prompt_files import own_prompts, prompt_contents, read_prompt
 from indexer.engine.models.settings import load_llm_settings
 from indexer.engine.settings import FILE, Settings, load_settings, read_document
@@ -233,18 +234,15 @@ def folder_config(file_config: bytes, folder: FolderMaker | None, size_limit: in
     return _hash(file_config, folder.print if folder else b"", str(size_limit).encode())
 
 
-def readers_and_bystanders(
-    types: Mapping[str, FrameType], name: str
-) -> tuple[dict[str, Rules], dict[str, Rules]]:
-    """The other declared types, without those that take in notes: which of them read a type's
-    frames of files, and which do not."""
+def others_than(types: Mapping[str, FrameType], name: str) -> OtherTypes:
+    """The declared types beside one, by whether they read it."""
     reading = readers_of({one.name: one.input for one in types.values()}, name)
     readers: dict[str, Rules] = {}
     bystanders: dict[str, Rules] = {}
     for other, declared in types.items():
         if other != name and not declared.rules.gathers:
             (readers if other in reading else bystanders)[other] = declared.rules
-    return readers, bystanders
+    return OtherTypes(name in types, readers, bystanders)
 
 
 def _declared(root: Path) -> dict[str, Any]:

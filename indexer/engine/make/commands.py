@@ -17,7 +17,7 @@ from indexer.engine.frames.types import (
     FrameType,
     folder_config,
     folder_maker,
-    readers_and_bystanders,
+    others_than,
     undeclared_type,
 )
 from indexer.engine.long_work import LongWork
@@ -276,8 +276,8 @@ def invalidate(engine: Engine, node: str, *, frame_type: str | None = None) -> J
             if key is not None:
                 keys[key.hex()] = frames.heads.memo(key)[0] + 1
             found.append((where, declared.name, agent))
-        others = readers_and_bystanders(frames.types, declared.name)
-        fallen.update(dict.fromkeys(frames.heads.unproved(found, rules, *others)))
+        others = others_than(frames.types, declared.name)
+        fallen.update(dict.fromkeys(frames.heads.unproved(found, rules, others)))
         heads += found
     engine.records.write(_invalidations(keys, list(dict.fromkeys((*heads, *fallen)))))
     return {"invalidated": len(heads)}

@@ -22,7 +22,7 @@ from indexer.engine.frames.recipe import (
     folder_key,
     parts_of,
 )
-from indexer.engine.frames.types import FrameType, readers_and_bystanders
+from indexer.engine.frames.types import FrameType, others_than
 from indexer.engine.make.bodies import Bodies, MadeBody
 from indexer.engine.make.events import Event, Outcome
 from indexer.engine.make.new_frame import MadeFrame, place
@@ -278,8 +278,8 @@ class OnePass:
 
     def _take_back_proofs(self, batch: FrameBatch) -> None:
         """What rests on the heads that this batch moves has to be shown again."""
-        others = readers_and_bystanders(self.frames.types, self.type.name)
-        fallen = self.frames.heads.unproved(batch.heads, self.type.rules, *others)
+        others = others_than(self.frames.types, self.type.name)
+        fallen = self.frames.heads.unproved(batch.heads, self.type.rules, others)
         for key, head in fallen.items():
             # A folder in this batch was made after its children, and knows.
             batch.heads.setdefault(key, head)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from indexer.core import filestat, paths
 from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
 from indexer.core.garbage import no_cycle_collection
+from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.tree.root import UnavailableError, is_bare, refuse_emptying
 from indexer.scan import reconcile as reconciling
@@ -120,9 +121,29 @@ def reconcile(
     elif moved is not None:
         engine.trees.put_remarks(moved)
     engine.recorded.replace(again.tree, remarks, listed=False)
-    engine.recorded.linked |= again.linked
+    if not again.linked <= engine.recorded.linked:
+        engine.recorded.linked |= again.linked | _other_names(engine, again.linked)
     _tell(engine, head, changes, carried)
     return head, changes, again.unsettled
+
+
+def _other_names(engine: Engine, linked: set[str]) -> set[str]:
+    """The other names in the tree of files that have got one more: nothing was told of those."""
+    root = engine.root
+    inodes = set()
+    for path in linked:
+        with contextlib.suppress(OSError):
+            inodes.add(os.lstat(root / paths.text_to_os(path)).st_ino)
+    found = set()
+    for path, entry in engine.tree.walk():
+        if entry.kind is Kind.FILE:
+            inode = filestat.inode_of(entry.stat)
+            if not inode:
+                with contextlib.suppress(OSError):
+                    inode = os.lstat(root / paths.text_to_os(path)).st_ino
+            if inode in inodes:
+                found.add(path)
+    return found
 
 
 def bring_up_to_date(engine: Engine, path: str) -> None:
@@ -164,6 +185,17 @@ def look_at_files(engine: Engine, shown: Iterable[str]) -> bool:
     else:
         reconcile(engine, [(path, False) for path in doubtful])
     return any(_known(before, path) != _known(engine.tree, path) for path in doubtful)
+
+
+def untold(engine: Engine) -> list[str]:
+    """The files that are not what is recorded, of those that change without an event.
+
+    They have another name besides, under which they are changed, or could not be read.
+    """
+    recorded, tree = engine.recorded, engine.tree
+    recorded.linked = frozenset(path for path in recorded.linked if tree.get(path) is not None)
+    unread = (path for path, _ in recorded.remarks.unreadable)
+    return [path for path in (*recorded.linked, *unread) if is_doubtful(engine, path)]
 
 
 def is_doubtful(engine: Engine, path: str) -> bool:
