@@ -296,6 +296,8 @@ def _document(
         "hashes": manifest["hashes"],
         "recorded": recorded,
         "freshness_as_of": as_of,
+        # Told of the present only.
+        "missing": None,
     }
 
 
