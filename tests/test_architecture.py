@@ -65,6 +65,7 @@ LATE = {
     "cli.failures": {"traceback"},  # only for a mistake of ours
     "cli.group": {"difflib"},  # only for a command that does not exist
     "cli.index_checks": {
+        "indexer.engine.frames.opened",
         "indexer.engine.frames.types",
         "indexer.store.database",
         "indexer.store.trees",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from indexer.cli.columns import counted, fields, path, short, table
-from indexer.cli.frame_text import body, freshness
+from indexer.cli.frame_text import body, freshness, not_made
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
@@ -63,6 +63,8 @@ def _summary(document: JsonObject) -> Iterator[str]:
     if counts:
         told = ", ".join(f"{number:,} {on_screen(reason)}" for reason, number in counts.items())
         summary.append(("left out", told))
+    if document.get("missing"):
+        summary.append(("missing", click.style(not_made(document["missing"]), fg="yellow")))
     yield fields(summary)
     rows = [
         [f"{place}.", path(item["path"]), on_screen(item["type"]), f"{item['tokens']:,}"]

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from indexer.cli.columns import counted
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 
@@ -41,6 +42,11 @@ def body(content: str, indent: str = "  ") -> str:
 def moment(stamp: str) -> str:
     """A time to the second."""
     return on_screen(stamp).replace("T", " ")[:19]
+
+
+def not_made(missing: int) -> str:
+    """What to say of frames that declared types ask for and that nobody has made."""
+    return f"{counted(missing, 'frame')} not made yet: `merkle regenerate`"
 
 
 def counts(numbers: dict[str, int]) -> str:

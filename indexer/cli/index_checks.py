@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from indexer.cli.columns import counted
+from indexer.cli.frame_text import not_made
 from indexer.cli.machine_checks import Check
 from indexer.cli.team_checks import check_team
 from indexer.core import paths
+from indexer.core.clock import SystemClock
 from indexer.core.hashing import workspace_hash
+from indexer.core.tokens import TiktokenCounter
 from indexer.engine.models.settings import declared_models, load_llm_settings
 from indexer.engine.settings import FILE, Settings, load_settings
-from indexer.errors import CorruptError, LockedError, MerkleError
+from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
 from indexer.generators.llm.client import check_extra
 from indexer.service.address import runtime_folder
 from indexer.service.client import Client, connect
@@ -22,6 +25,10 @@ from indexer.store import journal
 from indexer.store.layout import FOLDER, Format, Layout, is_initialised, read_format
 from indexer.store.lock import OwnerLock, holder, locked_by
 from indexer.synthesis.base import Tokens
+
+if TYPE_CHECKING:
+    from indexer.core.tree import Tree
+    from indexer.store.database import Database
 
 _REPAIR: Final = "`merkle repair` rebuilds it from the files and the journal"
 
@@ -147,6 +154,7 @@ def _service(client: Client, found: Examined) -> None:
     except MerkleError as error:
         found.checks.append(Check("service", "fail", error.message, error.hint))
         return
+    found.checks += _asked_frames(client)
     pid, state, reason = health.get("pid"), health.get("state"), health.get("reason")
     found.folders = int(health.get("watches") or 0) or None
     frames = health.get("frames")
@@ -161,6 +169,23 @@ def _service(client: Client, found: Examined) -> None:
     found.checks.append(Check("lock", "ok", "held by the service"))
     for name in ("database", "journal"):
         found.checks.append(Check(name, "ok", "open in the service"))
+
+
+def _asked_frames(client: Client) -> list[Check]:
+    """The frames that the service has and has not made, without waiting for what it is at."""
+    try:
+        frames = client.get("/v1/status", {"wait": "false"})["frames"]
+    except MerkleError:
+        # Its state has a line of its own.
+        return []
+    return _frames(frames["total"], frames["missing"])
+
+
+def _frames(made: int, missing: int) -> list[Check]:
+    if not missing:
+        return []
+    # Who only scans wants none; who has some was interrupted.
+    return [Check("frames", "warn" if made else "ok", not_made(missing))]
 
 
 def _no_service(layout: Layout) -> Check:
@@ -219,13 +244,14 @@ def _database(layout: Layout, recorded: Format, found: Examined) -> Check:
     if not layout.database.exists():
         return Check("database", "ok", "nothing recorded yet", "run `merkle scan`")
     try:
-        found.folders, roots = read_everything(layout, recorded)
+        found.folders, roots, frames = read_everything(layout, recorded)
     except CorruptError as error:
         found.damaged = True
         advice = f"{_REPAIR}; `merkle doctor --quarantine` only puts it aside"
         return Check("database", "fail", error.message, advice)
     except MerkleError as error:
         return Check("database", "fail", error.message, error.hint)
+    found.checks += _frames(*frames)
     return Check("database", "ok", f"readable, {counted(roots, 'root')} recorded")
 
 
@@ -244,8 +270,11 @@ def _journal(layout: Layout, found: Examined) -> Check:
     return Check("journal", "ok", "every record holds")
 
 
-def read_everything(layout: Layout, recorded: Format) -> tuple[int, int]:
-    """Read the whole database as its owner: how many folders and roots it knows, or an error."""
+def read_everything(layout: Layout, recorded: Format) -> tuple[int, int, tuple[int, int]]:
+    """Read the whole database as its owner, or raise an error.
+
+    How many folders and roots it knows, and how many frames are made and not made yet.
+    """
     # Imported late: a package that is not installed is something to report, not to fail from.
     from indexer.store.database import Database
     from indexer.store.trees import TreeStore
@@ -255,11 +284,25 @@ def read_everything(layout: Layout, recorded: Format) -> tuple[int, int]:
         trees = TreeStore(database, workspace_hash(recorded.hash_name))
         head = trees.head()
         if head is None:
-            return 0, 0
-        trees.tree_at(head.seq)
+            return 0, 0, (0, 0)
+        tree = trees.tree_at(head.seq)
         trees.recorded_ids(head.seq)
         trees.listings()
         trees.remarks()
-        return head.totals.directories, head.seq
+        return head.totals.directories, head.seq, _count_frames(layout.root, database, tree)
     finally:
         database.close()
+
+
+def _count_frames(root: Path, database: Database, tree: Tree) -> tuple[int, int]:
+    """The frames that are there, and those that declared types ask for and that are not."""
+    try:
+        # Imported late, for the same reason.
+        from indexer.engine.frames.opened import Frames
+
+        frames = Frames(root, tree.algorithm, database, SystemClock(), TiktokenCounter())
+        missing = sum(frames.missing.of(tree).values())
+        return sum(map(len, frames.heads.slots.values())), missing
+    except (ImportError, UsageError):
+        # A missing package, or settings that cannot be read, have lines of their own.
+        return 0, 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from indexer.cli.columns import counted, size
+from indexer.watch.mounts import is_silent
 
 PACKAGES: Final = (
     "click",
@@ -27,10 +28,6 @@ MOUNTS: Final = Path("/proc/self/mounts")
 MAX_WATCHES: Final = Path("/proc/sys/fs/inotify/max_user_watches")
 LITTLE_SPACE: Final = 256 << 20
 NO_SPACE: Final = 16 << 20
-_NETWORK: Final = frozenset({
-    "9p", "afs", "ceph", "cifs", "drvfs", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs",
-    "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs", "vboxsf", "virtiofs",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +78,12 @@ def check_file_system(root: Path, mounts: Path = MOUNTS) -> Check:
     kind = file_system_of(root, mounts)
     if kind is None:
         return Check("file system", "ok", "unknown")
-    if kind in _NETWORK:
+    if is_silent(kind):
         return Check(
             "file system",
             "warn",
             f"{kind}, a network file system",
-            "changes made on other machines cause no events; `merkle scan` finds them",
+            "changes made elsewhere cause no events; a watcher looks from time to time",
         )
     return Check("file system", "ok", kind)
 

@@ -22,6 +22,7 @@ _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting
 CONTEXT_KEYS: Final = (
     "manifest_id", "candidates_sha256", "root", "budget", "tokens", "items", "omitted", "messages",
     "candidates", "tokenizer", "request", "hashes", "recorded", "freshness_as_of",
+    "missing",
 )  # fmt: skip
 _COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from indexer.cli.columns import counted, fields, first, path, remarks, size
-from indexer.cli.frame_text import counts, freshness
+from indexer.cli.frame_text import counts, freshness, not_made
 from indexer.cli.here import from_here
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
@@ -121,7 +121,15 @@ def never_scanned(root: Path) -> StatusDocument:
         "changes": {"added": [], "modified": [], "removed": []},
         "skipped": [],
         "unreadable": [],
-        "frames": {"total": 0, "fresh": 0, "stale": 0, "orphaned": 0, "unmanaged": 0, "unknown": 0},
+        "frames": {
+            "total": 0,
+            "fresh": 0,
+            "stale": 0,
+            "orphaned": 0,
+            "unmanaged": 0,
+            "unknown": 0,
+            "missing": 0,
+        },
         "types": {},
         "agents": [],
         "not_fresh": [],
@@ -154,6 +162,8 @@ def _state(document: StatusDocument) -> tuple[str, str]:
     meaning = _MEANINGS.get(state, "")
     if state == "current" and document["unreadable"]:
         meaning = "but for what could not be read"
+    elif state == "current" and document["frames"]["missing"]:
+        meaning = "the tree is true; frames are missing"
     shown = click.style(state, fg=_COLOURS.get(state, "red"), bold=True)
     return "state", f"{shown}  {click.style(meaning, dim=True)}"
 
@@ -176,6 +186,8 @@ def _frames_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
         yield "frames", click.style("none yet: `merkle regenerate` makes them", dim=True)
         return
     yield "frames", counts(document["frames"])
+    if document["frames"]["missing"]:
+        yield "missing", click.style(not_made(document["frames"]["missing"]), fg="yellow")
     for name, numbers in document["types"].items():
         yield f"  {on_screen(name)}", counts(numbers)
     agents = [f"{on_screen(agent['id'])} {agent['coverage_pct']}%" for agent in document["agents"]]

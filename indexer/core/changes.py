@@ -118,7 +118,8 @@ def summarize(changes: Sequence[Change]) -> Summary:
 def find_renames(changes: Sequence[Change]) -> list[Rename]:
     """Pair each content that disappeared once with the same content that appeared once.
 
-    Folders come first, and what lies below a renamed folder went with it.
+    Folders come first, and what lies below a renamed folder went with it. Empty files are never
+    paired: one is as good as any other, so that equal ids show nothing.
     """
     gone = {change.path: change.old for change in changes if change.old and not change.new}
     come = {change.path: change.new for change in changes if change.new and not change.old}
@@ -141,10 +142,17 @@ def _unique_by_content(
     keyed = {
         path: (entry.kind, entry.content_id)
         for path, entry in entries.items()
-        if entry.kind in kinds
+        if entry.kind in kinds and not _is_hollow(entry)
     }
     counts = Counter(keyed.values())
     return {key: path for path, key in keyed.items() if counts[key] == 1}
+
+
+def _is_hollow(entry: Entry) -> bool:
+    """Whether it is an empty file, or a folder of nothing but such."""
+    if entry.folder is not None:
+        return entry.folder.totals.files > 0 and not entry.size
+    return entry.kind is Kind.FILE and not entry.size
 
 
 def _outermost(renames: list[Rename]) -> list[Rename]:

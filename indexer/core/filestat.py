@@ -11,6 +11,7 @@ _LOW: Final = (1 << 63) - 1
 _SECOND_NS: Final = 1_000_000_000
 _COARSE_NS: Final = 2 * _SECOND_NS
 _TICK_NS: Final = 20_000_000
+_NO_INODE: Final = bytes(8)
 
 PACKED_SIZE: Final = _STAT.size
 NO_STAT: Final = b""
@@ -32,6 +33,25 @@ def unvouched(size: int) -> bytes:
     return _STAT.pack(0, size, 0, 0)
 
 
+def unreadable(size: int, problem: int) -> bytes:
+    """Such a stat for content that could not be read; `problem` is the system's error number."""
+    return _STAT.pack(0, size, 0, problem)
+
+
+def problem_of(packed: bytes) -> int:
+    """The error number that a stat has in it, 0 where the content could be read."""
+    if not packed.startswith(_NO_INODE):
+        return 0
+    _, _, modified, problem = _STAT.unpack(packed)
+    return 0 if modified else int(problem)
+
+
+def inode_of(packed: bytes) -> int:
+    """The inode in a packed stat, 0 where it vouches for nothing."""
+    inode: int = _STAT.unpack(packed)[0]
+    return inode
+
+
 def size_of(packed: bytes) -> int:
     """The file size in a packed stat."""
     size: int = _STAT.unpack(packed)[1]
@@ -50,6 +70,9 @@ def is_racy(stat: os.stat_result, seen_ns: int) -> bool:
     return coarse or newest >= seen_ns - _TICK_NS
 
 
-def vouching(stat: os.stat_result, seen_ns: int) -> bytes:
-    """The packed stat of content read at `seen_ns`, or one that vouches for nothing when racy."""
-    return unvouched(stat.st_size) if is_racy(stat, seen_ns) else pack(stat)
+def vouching(stat: os.stat_result, seen_ns: int, open_to_others: bool = False) -> bytes:
+    """The packed stat of content read at `seen_ns`.
+
+    It vouches for nothing when it is racy, or while somebody may still write under that stamp.
+    """
+    return unvouched(stat.st_size) if open_to_others or is_racy(stat, seen_ns) else pack(stat)

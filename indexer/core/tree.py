@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 class Folder:
     """A folder's children in byte order of their names, with the id they add up to."""
 
-    __slots__ = ("_records", "_step", "_token", "content_id", "entries", "totals")
+    __slots__ = ("_records", "_step", "_token", "content_id", "entries", "totals", "unreadable")
 
     def __init__(
         self,
@@ -51,8 +51,11 @@ class Folder:
         content_id: ContentId,
         totals: Totals,
         records: dict[str, bytes] | None,
+        unreadable: int,
     ) -> None:
         self.entries = entries
+        self.unreadable = unreadable
+        """How many files and links at or below it could not be read when they were looked at."""
         self.content_id = content_id
         self.totals = totals
         self._records = records
@@ -67,10 +70,10 @@ class Folder:
         ordered = _in_byte_order(entries)
         if len(ordered) < _KEEP_RECORDS:
             content_id = algorithm.of_folder(_encode(algorithm, ordered), len(ordered))
-            return cls(ordered, content_id, _sum(ordered), None)
+            return cls(ordered, content_id, _sum(ordered), None, _count_unreadable(ordered))
         records = dict(zip(ordered, _encode(algorithm, ordered), strict=True))
         content_id = algorithm.of_folder(records.values(), len(records))
-        return cls(ordered, content_id, _sum(ordered), records)
+        return cls(ordered, content_id, _sum(ordered), records, _count_unreadable(ordered))
 
     def with_changes(self, algorithm: WorkspaceHash, changes: Mapping[str, Entry | None]) -> Folder:
         """This folder with some entries replaced, added or (None) removed."""
@@ -99,14 +102,29 @@ class Folder:
                     merged[name] = entry
             return Folder.of(algorithm, merged)
         entries, records, totals = dict(self.entries), dict(records), self.totals
+        unreadable = self.unreadable
         for name, entry in changes.items():
             assert entry is not None
             totals = _plus(_minus(totals, entries[name]), entry)
+            unreadable += _is_unreadable(entry) - _is_unreadable(entries[name])
             entries[name] = entry
             raw = paths.text_to_bytes(name)
             records[name] = algorithm.record(raw, entry.kind, entry.content_id)
         content_id = algorithm.of_folder(records.values(), len(records))
-        return Folder(entries, content_id, totals, records)
+        return Folder(entries, content_id, totals, records, unreadable)
+
+    def made_unreadable(self, problem: int) -> Folder:
+        """This folder, its ids as they are, when nothing at or below it can be read any more."""
+        entries = {
+            name: entry._replace(stat=filestat.unreadable(entry.size, problem))
+            if entry.folder is None
+            else entry.folder.made_unreadable(problem).as_entry()
+            for name, entry in self.entries.items()
+        }
+        if entries == self.entries:
+            return self
+        count = _count_unreadable(entries)
+        return Folder(entries, self.content_id, self.totals, self._records, count)
 
     def as_entry(self) -> Entry:
         """This folder as its parent lists it."""
@@ -142,6 +160,16 @@ def _sum(entries: Mapping[str, Entry]) -> Totals:
             directories += below[1]
             links += below[2]
     return Totals(files, directories + 1, links, size)
+
+
+def _is_unreadable(entry: Entry) -> int:
+    if entry[4] is not None:
+        return entry[4].unreadable
+    return int(filestat.problem_of(entry[3]) != 0)
+
+
+def _count_unreadable(entries: Mapping[str, Entry]) -> int:
+    return sum(map(_is_unreadable, entries.values()))
 
 
 def _of_entry(entry: Entry) -> Totals:

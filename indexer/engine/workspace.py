@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -78,7 +78,9 @@ class Engine:
         self.frame_subscribers: list[Callable[[list[Event]], None]] = []
         self._on_writing_thread: Callable[[Callable[[], None]], None] | None = None
         self.served = False
-        """Whether a service keeps the tree in memory true, so that reads need no look at disk."""
+        """Whether a service keeps the tree in memory true, so that reads look at files only."""
+        self.look_at: Callable[[Iterable[str]], None] | None = None
+        """How a service looks at files that are not what is recorded of them."""
 
     @classmethod
     def create(cls, root: Path, *, hash_name: str | None = None, role: str = "command") -> Engine:
@@ -244,12 +246,17 @@ class Engine:
 
     # -- under a service
 
-    def serve(self, on_writing_thread: Callable[[Callable[[], None]], None] | None = None) -> None:
+    def serve(
+        self,
+        on_writing_thread: Callable[[Callable[[], None]], None] | None = None,
+        look_at: Callable[[Iterable[str]], None] | None = None,
+    ) -> None:
         """From now on a service keeps the tree true, and reads may come from other threads.
 
-        What such a read has to write goes through the function that is given.
+        What such a read has to write, or to look at, goes through the functions that are given.
         """
         self.served = True
+        self.look_at = look_at
         self._on_writing_thread = on_writing_thread
         # Loaded by one thread, before several ask for them.
         _ = self.frames.heads.slots

@@ -47,6 +47,7 @@ def search(calls: Calls, workspace: Workspace, given: Document) -> Document:
         "results": results,
         "found": len(results),
         "omitted": found["omitted"]["counts"],
+        "missing": found["missing"],
         "root": found["root"],
         "freshness": worst(result["freshness"] for result in results),
     }

@@ -14,7 +14,7 @@ def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder |
     for path, seen in reversed(observed.folders.items()):
         before = old.folder(path)
         if seen.lost:
-            built[path] = before
+            built[path] = before.made_unreadable(seen.lost) if before else None
             continue
         below = {name: built[paths.join(path, name)] for name in seen.folders}
         if seen.entries is None:

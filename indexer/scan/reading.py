@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
+import signal
 import stat as modes
+import time
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +24,12 @@ OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _ATTEMPTS: Final = 4
 
+# A change is stamped when it begins: one long write, or pages that stay mapped, go on under the
+# same stamp. The kernel writes mapped pages back, and stamps the next change, well within this.
+_YOUNG_NS: Final = 60 * 1_000_000_000
+# As long as that where the system does not tell who writes.
+_YOUNG_UNTOLD_NS: Final = 2 * 1_000_000_000
+
 
 class TornReadError(UncheckedError):
     """The file changed each time while it was being read."""
@@ -28,39 +38,69 @@ class TornReadError(UncheckedError):
 
 
 # A bare tuple: it is made once per file of a scan.
-Reading = tuple[ContentId, os.stat_result]
-"""A file's content id together with the stat it belongs to."""
+Reading = tuple[ContentId, os.stat_result, bool]
+"""A file's content id, the stat it belongs to, and whether somebody may still be writing it."""
 
 
 def hash_file(algorithm: WorkspaceHash, name: str, folder: int, seen: os.stat_result) -> Reading:
     """Hash a regular file of an open folder; `seen` is what lstat said before.
 
     The stat after the read must equal the one before it, inode included, so that a file that
-    was replaced or written meanwhile is read again. Raises OSError as the system does.
+    was replaced or written meanwhile is read again. Where somebody may be writing without that
+    showing, it is read twice, and both must agree. Raises OSError as the system does.
     """
     for _ in range(_ATTEMPTS):
         size = seen.st_size
         descriptor = os.open(name, OPEN_FILE, dir_fd=folder)
         try:
-            if size < PIECE:
-                # One byte more than expected: a short answer is the end of the file.
-                content = os.read(descriptor, size + 1)
-                if len(content) == size:
-                    content_id: ContentId | None = algorithm.of_file(content)
-                else:
-                    # Written meanwhile, or a file system that answers in smaller pieces.
-                    content_id = _hash_pieces(algorithm, descriptor, size, content)
-            else:
-                content_id = _hash_pieces(algorithm, descriptor, size)
+            # Asked before the reading: whoever comes later leaves another stamp.
+            open_to_others = _may_be_written(descriptor, seen)
+            content_id = _hash_once(algorithm, descriptor, size)
+            if open_to_others and modes.S_ISREG(os.fstat(descriptor).st_mode):
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                if _hash_once(algorithm, descriptor, size) != content_id:
+                    content_id = None
             after = os.fstat(descriptor)
         finally:
             os.close(descriptor)
         if content_id is not None and _same(seen, after):
-            return content_id, seen
+            return content_id, seen, open_to_others
         seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not modes.S_ISREG(seen.st_mode):
             raise OSError(errno.ELOOP, "no longer a regular file", name)
     raise TornReadError(f"{name} keeps changing while it is read", hint="scan again later")
+
+
+def _may_be_written(descriptor: int, seen: os.stat_result) -> bool:
+    """Whether a file that changed lately is open, or mapped, for writing."""
+    age = time.time_ns() - max(seen.st_mtime_ns, seen.st_ctime_ns)
+    if age > _YOUNG_NS:
+        return False
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return age <= _YOUNG_UNTOLD_NS
+    try:
+        # A lease for reading is given only where nobody has the file open for writing. Who
+        # opens it in the moment it is held sends us a signal: one that does nothing.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        # Somebody else's files, and some file systems, give no leases.
+        return error.errno == errno.EAGAIN or age <= _YOUNG_UNTOLD_NS
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
+
+
+def _hash_once(algorithm: WorkspaceHash, descriptor: int, size: int) -> ContentId | None:
+    """Hash a file from where its descriptor stands; None when it has not that size."""
+    if size >= PIECE:
+        return _hash_pieces(algorithm, descriptor, size)
+    # One byte more than expected: a short answer is the end of the file.
+    content = os.read(descriptor, size + 1)
+    if len(content) == size:
+        return algorithm.of_file(content)
+    # Written meanwhile, or a file system that answers in smaller pieces.
+    return _hash_pieces(algorithm, descriptor, size, content)
 
 
 def _hash_pieces(

@@ -15,7 +15,7 @@ from indexer.core.tree import Entry, Tree
 from indexer.scan.assemble import assemble
 from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import RULE_FILES
-from indexer.scan.walk import MAX_DEPTH, Remark, Walker, reason_of, special_kind
+from indexer.scan.walk import MAX_DEPTH, Remark, Walker, not_read, reason_of
 
 
 @dataclass(slots=True)
@@ -32,6 +32,8 @@ class Reconciled:
     unreadable: list[Remark] = field(default_factory=list)
     unsettled: list[str] = field(default_factory=list)
     """Files that changed under our eyes: to be looked at again."""
+    linked: set[str] = field(default_factory=set)
+    """Files with another name besides."""
 
 
 def reconcile(walker: Walker, tree: Tree, dirty: Iterable[tuple[str, bool]]) -> Reconciled:
@@ -117,12 +119,16 @@ def _look_deep(walker: Walker, found: Reconciled, path: str) -> None:
             raise
         if problem.errno in (errno.EACCES, errno.EPERM, errno.EIO):
             found.unreadable.append(Remark(path, reason_of(problem)))
+            known = found.tree.folder(path)
+            if known is not None:
+                _apply(found, path, known.made_unreadable(problem.errno).as_entry())
             return
         _look_alone(walker, found, path)
         return
     found.hashed += observed.hashed
     found.unreadable += observed.unreadable
     found.skipped += observed.skipped
+    found.linked |= observed.linked
     folder = assemble(found.tree, observed, path)
     if folder is None:
         return
@@ -198,6 +204,9 @@ def _look_at(
     except OSError as problem:
         if problem.errno != errno.ELOOP:
             found.unreadable.append(Remark(path, reason_of(problem)))
+            marked = not_read(old, problem) if old is not None and old.folder is None else old
+            if marked != old:
+                updates.setdefault(parent, {})[name] = marked
         return
     is_folder = modes.S_ISDIR(stat.st_mode)
     if walker.scopes.ignores(path, is_folder):
@@ -209,7 +218,7 @@ def _look_at(
             _look_deep(walker, found, path)
         return
     entry = _read(walker, found, folder, path, stat, old)
-    if entry is not old:
+    if entry != old:
         updates.setdefault(parent, {})[name] = entry
 
 
@@ -233,9 +242,13 @@ def _read(
     name = paths.text_to_os(paths.split(path)[1])
     is_link = modes.S_ISLNK(stat.st_mode)
     kind = Kind.LINK if is_link else Kind.FILE
-    if not is_link and not modes.S_ISREG(stat.st_mode):
-        found.skipped.append(Remark(path, special_kind(stat.st_mode)))
+    reason = None if is_link else walker.why_not_read(stat)
+    if reason is not None:
+        found.skipped.append(Remark(path, reason))
         return None
+    if not is_link and stat.st_nlink > 1:
+        found.linked.add(path)
+    open_to_others = False
     if old is not None and old.kind is kind and old.stat == filestat.pack(stat):
         return old
     try:
@@ -243,15 +256,15 @@ def _read(
             target = os.fsencode(os.readlink(name, dir_fd=folder))
             content_id = walker.algorithm.of_link(target)
         else:
-            content_id, stat = hash_file(walker.algorithm, name, folder, stat)
+            content_id, stat, open_to_others = hash_file(walker.algorithm, name, folder, stat)
             found.hashed += 1
     except FileNotFoundError:
         return None
-    except TornReadError:
+    except TornReadError as problem:
         found.unsettled.append(path)
-        return old
+        return old and not_read(old, problem)
     except OSError as problem:
         found.unreadable.append(Remark(path, reason_of(problem)))
-        return old
-    packed = filestat.vouching(stat, walker.seen_ns)
+        return old and not_read(old, problem)
+    packed = filestat.vouching(stat, walker.seen_ns, open_to_others)
     return Entry(kind, content_id, stat.st_size, packed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat as modes
 from collections.abc import Callable
@@ -41,15 +42,15 @@ class SeenFolder:
     before: Previous
     entries: dict[str, Entry] | None = None
     folders: list[str] = field(default_factory=list)
-    lost: bool = False
-    """The folder itself could not be read: what was known of it stays."""
+    lost: int = 0
+    """The error number where the folder itself could not be read: what was known of it stays."""
 
     def take(self, name: str, answer: Answer) -> None:
         """Store a hashed file, or what was known of it when it could not be read."""
         assert self.entries is not None
         if isinstance(answer, tuple):
-            content_id, seen = answer
-            stat = filestat.vouching(seen, self.seen_ns)
+            content_id, seen, open_to_others = answer
+            stat = filestat.vouching(seen, self.seen_ns, open_to_others)
             self.entries[name] = Entry(Kind.FILE, content_id, seen.st_size, stat)
         elif not isinstance(answer, FileNotFoundError):
             self.keep_old(name, answer)
@@ -60,7 +61,7 @@ class SeenFolder:
         self.unreadable.append(Remark(paths.join(self.path, name), reason_of(problem)))
         old = self.before.entries_of(self.path).get(name)
         if old is not None and old.kind is not Kind.DIRECTORY:
-            self.entries[name] = old._replace(stat=filestat.unvouched(old.size))
+            self.entries[name] = not_read(old, problem)
 
 
 @dataclass(slots=True)
@@ -73,6 +74,9 @@ class Observed:
     hashed: int = 0
     vanished: bool = False
     """Whether a folder went between its parent's listing and its own."""
+
+    linked: set[str] = field(default_factory=set)
+    """Files with another name besides, under which they can change without an event here."""
 
     @property
     def unchanged(self) -> bool:
@@ -87,6 +91,16 @@ def reason_of(problem: Exception) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror.lower()
     return str(problem)
+
+
+def not_read(known: Entry, problem: Exception) -> Entry:
+    """What is known of a file or link that cannot be read now."""
+    number = problem.errno if isinstance(problem, OSError) else errno.EAGAIN
+    return known._replace(stat=filestat.unreadable(known.size, number or errno.EIO))
+
+
+OWN: Final = "the index's own database"
+"""Why a file is skipped that is the database under another name: reading it drops its lock."""
 
 
 @dataclass(slots=True)
@@ -104,6 +118,8 @@ class Walker:
     """Called before a folder is listed, so that a watch is in place before the look."""
     progress: Callable[[int], None] | None = None
     """Called with the number of entries of each folder."""
+    own: frozenset[tuple[int, int]] = frozenset()
+    """Device and inode of files that this process must never open and close."""
 
     def walk(self, start: str = paths.ROOT) -> Observed:
         """Look at a folder and everything below; raises OSError when it cannot be opened."""
@@ -171,7 +187,7 @@ class Walker:
     def _lose(self, observed: Observed, path: str, problem: OSError) -> None:
         observed.unreadable.append(Remark(path, reason_of(problem)))
         observed.folders[path] = SeenFolder(
-            path, self.seen_ns, observed.unreadable, self.before, lost=True
+            path, self.seen_ns, observed.unreadable, self.before, lost=problem.errno or errno.EIO
         )
 
     def _look(
@@ -187,7 +203,7 @@ class Walker:
         with os.scandir(descriptor) as listing:
             listed = list(listing)
             scope = self._scope(path, parent_scope, descriptor, [entry.name for entry in listed])
-            files = _judge(listed, scope, seen, observed.skipped)
+            files = self._judge(listed, scope, seen, observed)
         observed.folders[path] = seen
         if self.progress is not None:
             self.progress(len(files) + len(seen.folders))
@@ -196,6 +212,46 @@ class Walker:
             return seen, scope
         self._read(seen, files, pool, descriptor)
         return seen, scope
+
+    def _judge(
+        self, listed: list[os.DirEntry[str]], scope: Scope, seen: SeenFolder, observed: Observed
+    ) -> list[_SeenFile]:
+        """Sort a listing into files and links, folders (into `seen`), and what is skipped."""
+        files: list[_SeenFile] = []
+        ignores, to_text = scope.ignores, paths.name_to_text
+        for entry in listed:
+            os_name = entry.name
+            raw = os_name.encode("utf-8", "surrogateescape")
+            if entry.is_dir(follow_symlinks=False):
+                if not ignores(raw, True):
+                    seen.folders.append(to_text(os_name))
+                continue
+            if ignores(raw, False):
+                continue
+            try:
+                stat = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            mode = stat.st_mode
+            if modes.S_ISLNK(mode):
+                files.append((to_text(os_name), os_name, raw, stat, Kind.LINK))
+                continue
+            reason = self.why_not_read(stat)
+            if reason is not None:
+                observed.skipped.append(Remark(paths.join(seen.path, to_text(os_name)), reason))
+                continue
+            files.append((to_text(os_name), os_name, raw, stat, Kind.FILE))
+            if stat.st_nlink > 1:
+                observed.linked.add(paths.join(seen.path, to_text(os_name)))
+        if len(seen.folders) > 1:
+            seen.folders.sort(key=paths.sort_key)
+        return files
+
+    def why_not_read(self, stat: os.stat_result) -> str | None:
+        """Why a file that is no link is left out, where it is."""
+        if not modes.S_ISREG(stat.st_mode):
+            return special_kind(stat.st_mode)
+        return OWN if (stat.st_dev, stat.st_ino) in self.own else None
 
     def _scope(self, path: str, parent: Scope | None, descriptor: int, names: list[str]) -> Scope:
         if not path:
@@ -236,37 +292,6 @@ class Walker:
 
 # Name in text form, as the system gives it, and in bytes; what lstat said; file or link.
 _SeenFile = tuple[str, str, bytes, os.stat_result, Kind]
-
-
-def _judge(
-    listed: list[os.DirEntry[str]], scope: Scope, seen: SeenFolder, skipped: list[Remark]
-) -> list[_SeenFile]:
-    """Sort a listing into files and links, folders (into `seen`), and what is skipped."""
-    files: list[_SeenFile] = []
-    ignores, to_text = scope.ignores, paths.name_to_text
-    for entry in listed:
-        os_name = entry.name
-        raw = os_name.encode("utf-8", "surrogateescape")
-        if entry.is_dir(follow_symlinks=False):
-            if not ignores(raw, True):
-                seen.folders.append(to_text(os_name))
-            continue
-        if ignores(raw, False):
-            continue
-        try:
-            stat = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
-        mode = stat.st_mode
-        if modes.S_ISREG(mode):
-            files.append((to_text(os_name), os_name, raw, stat, Kind.FILE))
-        elif modes.S_ISLNK(mode):
-            files.append((to_text(os_name), os_name, raw, stat, Kind.LINK))
-        else:
-            skipped.append(Remark(paths.join(seen.path, to_text(os_name)), special_kind(mode)))
-    if len(seen.folders) > 1:
-        seen.folders.sort(key=paths.sort_key)
-    return files
 
 
 def special_kind(mode: int) -> str:

@@ -9,22 +9,23 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from indexer.core import paths
 from indexer.engine.durable.validate import validate
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
-from indexer.engine.tree.scan import ScanDocument, reconcile, record_everything
+from indexer.engine.tree.scan import ScanDocument, reconcile, record_everything, untold
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.scopes import RULE_FILES
 from indexer.service.cookies import Cookies
+from indexer.service.health import Health
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError
 from indexer.watch.debounce import Debounce, Timing
+from indexer.watch.mounts import Mounts
 from indexer.watch.watcher import Watcher, start_watcher
 
 T = TypeVar("T")
@@ -59,20 +60,6 @@ class KeeperError(UncheckedError):
     code = "internal"
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """How the service is doing."""
-
-    state: str
-    """`starting`, `watching`, `degraded`, `unavailable`, `unhealthy` or `stopped`."""
-    reason: str | None
-    watches: int
-    batches: int
-    pending: bool
-    frames: str | None = None
-    """Why declared frames are not all kept."""
-
-
 class Keeper:
     """Runs the loop on a thread of its own."""
 
@@ -103,7 +90,8 @@ class Keeper:
         self._next_flush = 0.0
         self._rest_until = 0.0
         self._maintainer = Maintainer(engine, self._woken)
-        engine.serve(self.call)
+        self._mounts = Mounts(engine.root)
+        engine.serve(self.call, self.look_at)
         self.fatal: MerkleError | None = None
         """Why the keeper stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-keeper", daemon=True)
@@ -154,13 +142,20 @@ class Keeper:
         frames = self._maintainer.remark
         return Health(state, reason, watches, self._batches, bool(self._debounce), frames)
 
+    def look_at(self, files: Iterable[str]) -> None:
+        """Look now at files that a reader found to be other than what is recorded."""
+        dirty = dict.fromkeys(files, False)
+        self.call(lambda: self._guard(lambda: self._look_at(dirty)))
+
     def catch_up(self, patience: float = COOKIE_PATIENCE) -> bool:
         """Wait until everything written before this call is in the index; False: cannot tell."""
         if self._trouble is not None:
             return self.call(self._try_again)
+        if self._mounts.moved():
+            self.lost("something was mounted or unmounted")
         if self._watcher is None:
             # Between two watchers a scan is under way; without any, nothing can be proved.
-            return self.call(self._process_all) and self._unproven is None
+            return self.call(self._process_all) and self._degraded() is None
         try:
             with self._cookies.sent() as seen:
                 arrived = self._wait_for(seen, patience)
@@ -168,11 +163,11 @@ class Keeper:
             self._unproven = f"no cookie can be written: {error.strerror or error}"
             arrived = False
         if arrived:
-            return self.call(self._process_all)
+            return self.call(self._process_all) and self._unwatched() is None
         # A new watcher and a look at everything answer as well, when events arrive again.
         self._unproven = self._unproven or _NOT_NOTICED
         self.lost(self._unproven)
-        return self.call(self._process_all) and self._unproven is None
+        return self.call(self._process_all) and self._degraded() is None
 
     def _wait_for(self, seen: threading.Event, patience: float) -> bool:
         """Wait for a cookie as long as other events keep arriving before it."""
@@ -246,6 +241,7 @@ class Keeper:
             job.refuse()
         self._started.set()
         self._cookies.close()
+        self._mounts.close()
         try:
             self._maintainer.close()
         except MerkleError as error:
@@ -317,6 +313,9 @@ class Keeper:
 
     def _process_all(self) -> bool:
         """Look at all that is pending; True when it is recorded."""
+        for path in untold(self.engine):
+            with self._wake:
+                self._debounce.add(path, False, self.engine.clock.monotonic())
         for _ in range(SETTLE_LOOKS):
             if self._trouble is not None:
                 return False
@@ -371,6 +370,7 @@ class Keeper:
     def _look_anew(self, cause: str) -> None:
         """Watch and scan from nothing, and prove that events arrive."""
         self.engine.check_root()
+        self._mounts.moved()
         self._restart_watcher()
         with contextlib.ExitStack() as stack:
             seen = None
@@ -487,7 +487,11 @@ class Keeper:
 
     def _degraded(self) -> str | None:
         """Why the index may lag behind the disk, None when events can be relied on."""
-        if self._unproven is not None:
-            return self._unproven
+        return self._unproven or self._unwatched()
+
+    def _unwatched(self) -> str | None:
+        """Why events from some place do not come at all."""
+        if self._mounts.silent is not None:
+            return self._mounts.silent
         missing = self._watcher.unwatched if self._watcher is not None else 0
         return f"{missing} folders cannot be watched (out of inotify watches?)" if missing else None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
+from indexer.engine.make.processes import OtherCodeError
 from indexer.engine.models.calls import GRACE, ModelCalls
 from indexer.engine.models.intake import end, take_in, take_in_left
 from indexer.engine.models.model_pass import ModelPass
@@ -132,7 +133,7 @@ class Maintainer:
             else:
                 more = current.run_some(self._engine.tree)
                 done = not more
-        except (UsageError, JournalWriteError) as error:
+        except (UsageError, JournalWriteError, OtherCodeError) as error:
             # A key that is not there, say; the other types go on.
             self.problem = error.message
             current.close()

@@ -20,7 +20,8 @@ from indexer.errors import UncheckedError
 from indexer.service.address import Listening, socket_path
 from indexer.service.client import connect
 from indexer.service.events import Broadcast
-from indexer.service.keeper import Health, Keeper
+from indexer.service.health import Health
+from indexer.service.keeper import Keeper
 from indexer.service.server import Api
 from indexer.store.layout import Layout, initialise, is_initialised
 from indexer.store.lock import SERVICE_ROLE, holder, locked_by

@@ -29,8 +29,8 @@ def test_a_healthy_workspace(scanned: Path, process: Any) -> None:
     names = [check["name"] for check in ran.json["checks"]]
     assert names == [
         "python", "packages", "git", "file system", "disk space", "inotify", "settings",
-        "workspace", "folder", "format", "socket folder", "service", "lock", "database",
-        "journal",
+        "workspace", "folder", "format", "socket folder", "service", "lock", "frames",
+        "database", "journal",
     ]  # fmt: skip
     assert "healthy\n" in process("-C", scanned, "doctor").out
 

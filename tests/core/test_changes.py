@@ -262,3 +262,11 @@ def test_paths_are_listed_in_byte_order() -> None:
 def test_renames_are_not_sought_where_nothing_went(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_renames", lambda _: pytest.fail("nothing was removed"))
     assert count(first_changes(tree_of({"a": b"1"}))).renamed == 0
+
+
+def test_empty_files_are_never_paired() -> None:
+    assert renames({"a": b"", "k": b"1"}, {"b": b"", "k": b"1"}) == []
+    assert renames({"p": {"__init__.py": b""}}, {"q": {"__init__.py": b""}}) == []
+    # What is in a folder that is known by something else goes with it.
+    full = {"__init__.py": b"", "code.py": b"1"}
+    assert renames({"p": full}, {"q": full}) == [("p", "q")]

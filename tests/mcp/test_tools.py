@@ -271,3 +271,19 @@ def test_a_folder_that_waits_for_what_is_below_it_is_called_stale(project: Path)
         found = METHODS["regenerate"](Calls(project, None), workspace, asked)
     assert (found["freshness"], found["plan"]) == ("stale", [])
     assert found["failed"][0]["stale"] == ["src/main.py"]
+
+
+def test_an_agent_is_told_of_frames_that_are_not_made(project: Path) -> None:
+    # A model writes these, and a watcher asks none unless it is told to.
+    (project / "merkle.toml").write_text(
+        '[types.outline]\nfile = "outline"\nfolder = "summarize"\n'
+        '[types.later]\nfile = { use = "llm", model = "some-model" }\n'
+    )
+    calls = Calls(project, None)
+    frames = calls.call("status", {})["frames"]
+    types = calls.call("status", {})["types"]
+    files = [one for one in project.rglob("*.*") if one.is_file() and ".merkle" not in one.parts]
+    assert types["later"]["missing"] == len(files)
+    assert frames["missing"] >= types["later"]["missing"]
+    assert calls.call("compose", {})["missing"] >= types["later"]["missing"]
+    assert calls.call("search", {"query": "function"})["missing"] >= types["later"]["missing"]

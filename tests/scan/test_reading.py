@@ -53,7 +53,7 @@ def on_read(
 def test_any_size_is_hashed_as_a_whole(tmp_path: Path, folder: int, size: int, name: str) -> None:
     content = (b"0123456789abcdef" * (size // 16 + 1))[:size]
     (tmp_path / "f").write_bytes(content)
-    content_id, stat = hash_file(HASHES[name], "f", folder, seen(folder))
+    content_id, stat, _ = hash_file(HASHES[name], "f", folder, seen(folder))
     assert content_id == HASHES[name].of_file(content)
     assert stat == seen(folder)
 
@@ -65,7 +65,7 @@ def test_a_file_in_place_of_the_one_listed_is_read_with_its_own_stat(
     old = seen(folder)
     (tmp_path / "g").write_bytes(b"brand new")
     (tmp_path / "g").rename(tmp_path / "f")
-    content_id, stat = hash_file(XXH3, "f", folder, old)
+    content_id, stat, _ = hash_file(XXH3, "f", folder, old)
     assert content_id == XXH3.of_file(b"brand new")
     assert (stat.st_ino, stat.st_size) == (seen(folder).st_ino, 9)
 
@@ -85,7 +85,7 @@ def test_a_write_during_the_read_is_noticed(
             os.utime(path, ns=(1, 1))
 
     on_read(monkeypatch, scribble, before=before)
-    content_id, stat = hash_file(XXH3, "f", folder, listed)
+    content_id, stat, _ = hash_file(XXH3, "f", folder, listed)
     assert content_id == XXH3.of_file(b"b" * size)
     assert stat.st_mtime_ns == 1
 
@@ -99,7 +99,7 @@ def test_a_file_of_another_length_is_read_again(
     path.write_bytes(b"a" * size)
     listed = seen(folder)
     on_read(monkeypatch, lambda n: os.truncate(path, size + change) if n == 1 else None)
-    content_id, stat = hash_file(XXH3, "f", folder, listed)
+    content_id, stat, _ = hash_file(XXH3, "f", folder, listed)
     assert content_id == XXH3.of_file((b"a" * size + b"\0")[: size + change])
     assert stat.st_size == size + change
 

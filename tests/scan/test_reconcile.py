@@ -287,7 +287,11 @@ def test_an_unreadable_file_keeps_its_id(index: Index, monkeypatch: pytest.Monke
     deny(monkeypatch, "README")
     found = index.look("README")
     assert found.unreadable == [Remark("README", "permission denied")]
-    assert index.tree.root is before.root
+    assert index.tree.root_id == before.root_id
+    assert index.tree.root.unreadable == 1
+    marked = index.tree
+    index.look("README")
+    assert index.tree.root is marked.root
 
 
 @pytest.mark.parametrize("named", [("src", True), ("src/main.py", False)])
@@ -298,7 +302,13 @@ def test_an_unreadable_folder_keeps_what_was_below(
     deny(monkeypatch, "src")
     found = index.look(named)
     assert found.unreadable == [Remark(named[0], "permission denied")]
-    assert index.tree.root is before.root
+    assert index.tree.root_id == before.root_id
+    below = before.folder("src")
+    assert below is not None
+    assert index.tree.root.unreadable == (below.totals.files if named[1] else 1)
+    marked = index.tree
+    index.look(named)
+    assert index.tree.root is marked.root
 
 
 def test_a_file_still_being_written_is_to_be_looked_at_again(
@@ -318,7 +328,8 @@ def test_a_file_still_being_written_is_to_be_looked_at_again(
         patch.setattr(reading.os, "read", restless)
         found = index.look("README")
     assert found.unsettled == ["README"]
-    assert index.tree.root is before.root
+    assert index.tree.root_id == before.root_id
+    assert index.tree.root.unreadable == 1
     index.look("README")
     index.assert_true()
 

@@ -411,7 +411,11 @@ def test_an_unreadable_folder_is_listed_and_keeps_what_was_below(
     after, observed = scan(project, tree)
     assert observed.unreadable == [Remark("src", "permission denied")]
     assert not observed.unchanged
-    assert after.folder("src") is tree.folder("src")
+    known, now = tree.folder("src"), after.folder("src")
+    assert known is not None
+    assert now is not None
+    assert now.content_id == known.content_id
+    assert now.unreadable == known.totals.files + known.totals.links
     assert shape(after)["README"][1] == XXH3.of_file(b"changed")
 
 
@@ -422,7 +426,9 @@ def test_an_unreadable_folder_alone_is_no_change(
     deny(monkeypatch, "src")
     after, observed = scan(project, tree)
     assert not observed.unchanged
-    assert after.root is tree.root
+    assert after.root_id == tree.root_id
+    assert after.root.unreadable
+    assert scan(project, after)[0].root is after.root
 
 
 def test_an_unreadable_folder_never_seen_is_left_out(
@@ -460,7 +466,8 @@ def test_a_folder_that_lists_but_does_not_let_in_is_unreadable(
     monkeypatch.setattr(os, "scandir", blind)
     after, observed = scan(project, tree)
     assert observed.unreadable == [Remark("src", "permission denied")]
-    assert after.root is tree.root
+    assert after.root_id == tree.root_id
+    assert after.root.unreadable
     walker = Walker(project, XXH3, Scopes(project), TreeBefore(tree), LATER)
     with pytest.raises(PermissionError):
         walker.walk("src")

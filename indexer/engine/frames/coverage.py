@@ -15,6 +15,7 @@ from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
 from indexer.engine.frames.heads import HeadCache, Slot
+from indexer.regenerate.plan import Rules, stale_steps
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -97,7 +98,9 @@ class Coverage:
             version = shelf.version
             rules = tuple(declared.rules for declared in frames.types.values())
             moved = shelf.moved_since(self._version) if shelf is self._shelf else None
-            if self._tree is None or moved is None or rules != self._rules:
+            # That a file cannot be read moves no id.
+            unread = tree.root.unreadable or (self._tree is not None and self._tree.root.unreadable)
+            if self._tree is None or moved is None or rules != self._rules or unread:
                 self._own, self._sums = {}, {}
                 self._measure(frames, tree, {path for heads in _copied(shelf) for path in heads})
             else:
@@ -246,6 +249,29 @@ class States(NamedTuple):
     stale: list[JsonObject]
 
 
+class MissingCounts:
+    """How many nodes have no frame of a declared type yet, by type."""
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+        self._counted: tuple[object, dict[str, int]] | None = None
+
+    def of(self, tree: Tree) -> dict[str, int]:
+        """Counted again when something moves; folders whose frames are current are not entered."""
+        frames = self._frames
+        rules = tuple(declared.rules for declared in frames.types.values())
+        key = (tree.root_id, frames.heads.version, rules)
+        if self._counted is None or self._counted[0] != key:
+            self._counted = (key, {one.type: _count_missing(frames, tree, one) for one in rules})
+        return self._counted[1]
+
+
+def _count_missing(frames: Frames, tree: Tree, rules: Rules) -> int:
+    head_of = frames.heads.heads_of(rules.type)
+    steps = stale_steps(tree, rules, head_of)
+    return sum(head_of(step.path, rules.agent_for(step.entry)) is None for step in steps)
+
+
 class StateCounts:
     """The states of all heads, counted again when the tree, a head or the configuration moves."""
 
@@ -253,20 +279,31 @@ class StateCounts:
         self._frames = frames
         self._counted: tuple[object, States] | None = None
 
-    def of(self, present: Tree | None, nodes: int) -> States:
-        """Heads by freshness in a tree that is what is on disk; without one all are unknown."""
+    def of(self, present: Tree | None, recorded: Tree | None) -> States:
+        """Heads by freshness in a tree that is what is on disk; without one all are unknown.
+
+        Frames that are missing are counted in any case, where something was recorded at all.
+        """
         frames = self._frames
         frames.declared.refresh()
         rules = tuple(declared.rules for declared in frames.types.values())
-        key = (present.root_id if present else None, frames.heads.version, rules)
+        tree = present or recorded
+        # Of two trees with the same ids one may have files that could not be read.
+        unread = present.root if present and present.root.unreadable else None
+        key = (present is None, tree and tree.root_id, unread, frames.heads.version, rules)
         if self._counted is None or self._counted[0] != key:
-            self._counted = (key, _count_states(frames, present, nodes))
+            self._counted = (key, _count_states(frames, present, tree))
         return self._counted[1]
 
 
-def _count_states(frames: Frames, tree: Tree | None, nodes: int) -> States:
-    totals = dict.fromkeys(("total", *(state.value for state in Freshness)), 0)
-    types: JsonObject = {}
+def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> States:
+    nodes = recorded.root.totals.nodes if recorded else 0
+    totals = dict.fromkeys(("total", *(state.value for state in Freshness), "missing"), 0)
+    missing = frames.missing.of(recorded) if recorded else {}
+    types: JsonObject = {
+        name: {**totals, "missing": count} for name, count in missing.items() if count
+    }
+    totals["missing"] = sum(missing.values())
     covered: dict[str, set[str]] = {}
     stale: list[JsonObject] = []
     slots = sorted(frames.heads.slots.items())
@@ -302,7 +339,7 @@ def _count_states(frames: Frames, tree: Tree | None, nodes: int) -> States:
         }
         for agent, found in sorted(covered.items())
     ]
-    return States(totals, types, agents, stale[:LISTED])
+    return States(totals, dict(sorted(types.items())), agents, stale[:LISTED])
 
 
 def _not_fresh(path: str, frame_type: str, agent: str, judged: Judged) -> JsonObject:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from indexer.core import paths
+from indexer.core import filestat, paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
     ON_CONTENT,
@@ -47,6 +49,34 @@ FRESH = Judged(Freshness.FRESH)
 def judge(frames: Frames, tree: Tree, path: str, frame_type: str, agent: str, head: Head) -> Judged:
     """Whether a head is fresh in a tree that is known to be what is on disk."""
     entry = tree.get(path)
+    judged = _judge(frames, tree, path, entry, frame_type, agent, head)
+    unread = _why_unread(entry) if entry is not None else None
+    if unread is not None and judged.freshness in (Freshness.FRESH, Freshness.STALE):
+        return Judged(Freshness.UNKNOWN, unread)
+    return judged
+
+
+def _why_unread(entry: Entry) -> str | None:
+    """Why it cannot be told what a node holds now."""
+    if entry.folder is not None:
+        count = entry.folder.unreadable
+        return f"{count} of the files below it cannot be read now" if count else None
+    problem = filestat.problem_of(entry.stat)
+    if problem == errno.EAGAIN:
+        return "it keeps changing while it is read"
+    return f"it cannot be read now: {os.strerror(problem).lower()}" if problem else None
+
+
+def _judge(
+    frames: Frames,
+    tree: Tree,
+    path: str,
+    entry: Entry | None,
+    frame_type: str,
+    agent: str,
+    head: Head,
+) -> Judged:
+    """The same by what was last read."""
     if agent.startswith(GENERATED_AGENT_PREFIX):
         return _judge_generated(frames, tree, path, entry, frame_type, agent, head)
     if entry is None:
@@ -55,9 +85,10 @@ def judge(frames: Frames, tree: Tree, path: str, frame_type: str, agent: str, he
 
 
 def fresh_in(frames: Frames, tree: Tree) -> IsFresh:
-    """The predicate alone, in a tree that is known to be what is on disk."""
+    """The predicate alone, by what was last read: frames are made from that."""
     return lambda path, frame_type, agent, head: (
-        judge(frames, tree, path, frame_type, agent, head).freshness is Freshness.FRESH
+        _judge(frames, tree, path, tree.get(path), frame_type, agent, head).freshness
+        is Freshness.FRESH
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
@@ -23,6 +23,17 @@ Moved = tuple[HeadKey, FrameId | None]
 """A head that moved, and the frame it pointed to before."""
 
 _MOST_MOVED = 200_000
+
+
+class OtherTypes(NamedTuple):
+    """The declared types beside one, without those that take in frames they do not keep."""
+
+    declared: bool
+    """Whether that one is declared itself."""
+    readers: Mapping[str, Rules]
+    """Those that have its frames of files as their input, directly or through another."""
+    bystanders: Mapping[str, Rules]
+    """Those that do not read it at all."""
 
 
 class HeadCache:
@@ -279,14 +290,18 @@ class HeadCache:
                             folders.pop(above, None)
 
     def unproved(
-        self, moved: Iterable[HeadKey], rules: Rules, bystanders: Mapping[str, Rules]
+        self,
+        moved: Iterable[HeadKey],
+        rules: Rules,
+        others: OtherTypes,
     ) -> dict[HeadKey, Head]:
         """The heads whose proof falls when some heads of a type move.
 
-        A file's frame is read by every folder above it and, in other types, by the same file's
-        frame; a folder's frame only by what the same policy makes above it. Bystanders are the
-        declared types that do not read this one. Their heads are spared, except where they were
-        made under a configuration that may have read it and may come back.
+        A file's frame is read by every folder above it and, in types that have this one as their
+        input, by the same file's frame. A folder's frame is read by what the same policy makes
+        above it and, if its type is declared, by types that take in frames of others, or notes,
+        which may be bound to it. What readers and bystanders are spared falls where it was made
+        under a configuration that may have read more and may come back.
         """
         files: set[str] = set()
         folders: set[str] = set()
@@ -300,12 +315,15 @@ class HeadCache:
             if kind == rules.type:
                 touched = above_all if agent == rules.folder_agent else above_files
             else:
-                touched = above_files | files
-            other = bystanders.get(kind)
-            spared = (other.file_config, other.folder_config) if other else ()
+                touched = (above_all if others.declared else above_files) | files
+            other = others.bystanders.get(kind) or others.readers.get(kind)
+            configs = (other.file_config, other.folder_config) if other else ()
+            read = frozenset() if kind in others.bystanders else above_files | files
             for path in touched:
                 head = heads.get(path)
-                if head is not None and head.verified is not None and head.config not in spared:
+                if head is None or head.verified is None:
+                    continue
+                if path in read or head.config not in configs:
                     found[(path, kind, agent)] = head._replace(verified=None)
         return found
 

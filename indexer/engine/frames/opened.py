@@ -10,7 +10,7 @@ from indexer.core.clock import Clock
 from indexer.core.frames import FrameId
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.tokens import TiktokenCounter
-from indexer.engine.frames.coverage import StateCounts
+from indexer.engine.frames.coverage import MissingCounts, StateCounts
 from indexer.engine.frames.heads import HeadCache
 from indexer.engine.frames.inputs import InputChains
 from indexer.engine.frames.types import DeclaredTypes, FrameType
@@ -39,6 +39,7 @@ class Frames:
         self.heads = HeadCache(self.store, self.postings)
         self.declared = DeclaredTypes(root, counter)
         self.input_chains = InputChains()
+        self.missing = MissingCounts(self)
         self.states = StateCounts(self)
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
 

@@ -20,6 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.hashing import prefixed
 from indexer.core.tokens import TiktokenCounter
+from indexer.engine.frames.heads import OtherTypes
 from indexer.engine.models.prompt_files import own_prompts, prompt_contents, read_prompt
 from indexer.engine.models.settings import load_llm_settings
 from indexer.engine.settings import FILE, Settings, load_settings, read_document
@@ -57,7 +58,7 @@ class FileMaker:
     options: Mapping[str, object]
     print: Fingerprint
     verify: bool
-    """Whether it is run twice and its outputs compared."""
+    """Whether it is run more than once and its outputs compared."""
 
     @property
     def writer(self) -> ModelWriter | None:
@@ -71,6 +72,10 @@ class FolderMaker:
 
     policy: Policy | ModelWriter
     print: Fingerprint
+    name: str
+    options: Mapping[str, object]
+    verify: bool = False
+    """Whether it is run more than once and its outputs compared."""
 
     @property
     def writer(self) -> ModelWriter | None:
@@ -218,8 +223,9 @@ def folder_maker(
         if custom
         else make_policy(name, options, tokens=tokens)
     )
-    policy = policies.verified(made) if (custom if verify is None else verify) else made
-    return FolderMaker(policy, masked_print(policy))
+    checked = custom if verify is None else verify
+    policy = policies.verified(made) if checked else made
+    return FolderMaker(policy, masked_print(policy), name, options, checked)
 
 
 def masked_print(maker: Generator | Policy) -> Fingerprint:
@@ -232,14 +238,15 @@ def folder_config(file_config: bytes, folder: FolderMaker | None, size_limit: in
     return _hash(file_config, folder.print if folder else b"", str(size_limit).encode())
 
 
-def bystanders(types: Mapping[str, FrameType], name: str) -> dict[str, Rules]:
-    """The other declared types that do not read a type's frames, nor notes bound to them."""
-    readers = readers_of({one.name: one.input for one in types.values()}, name)
-    return {
-        other: declared.rules
-        for other, declared in types.items()
-        if other != name and other not in readers and not declared.rules.gathers
-    }
+def others_than(types: Mapping[str, FrameType], name: str) -> OtherTypes:
+    """The declared types beside one, by whether they read it."""
+    reading = readers_of({one.name: one.input for one in types.values()}, name)
+    readers: dict[str, Rules] = {}
+    bystanders: dict[str, Rules] = {}
+    for other, declared in types.items():
+        if other != name and not declared.rules.gathers:
+            (readers if other in reading else bystanders)[other] = declared.rules
+    return OtherTypes(name in types, readers, bystanders)
 
 
 def _declared(root: Path) -> dict[str, Any]:
@@ -356,7 +363,7 @@ def _written_folder(write: MakeWriter, name: str, options: dict[str, object]) ->
     if name != MODEL:
         return None
     writer = write("folder", options)
-    return FolderMaker(writer, fingerprint(writer.fingerprint_parts()))
+    return FolderMaker(writer, fingerprint(writer.fingerprint_parts()), name, options)
 
 
 def _hash(*fields: bytes) -> bytes:

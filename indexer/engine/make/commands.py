@@ -15,9 +15,9 @@ from indexer.engine.frames.freshness import fresh_in
 from indexer.engine.frames.recipe import memo_key
 from indexer.engine.frames.types import (
     FrameType,
-    bystanders,
     folder_config,
     folder_maker,
+    others_than,
     undeclared_type,
 )
 from indexer.engine.long_work import LongWork
@@ -267,7 +267,7 @@ def invalidate(engine: Engine, node: str, *, frame_type: str | None = None) -> J
             if key is not None:
                 keys[key.hex()] = frames.heads.memo(key)[0] + 1
             found.append((where, declared.name, agent))
-        others = bystanders(frames.types, declared.name)
+        others = others_than(frames.types, declared.name)
         fallen.update(dict.fromkeys(frames.heads.unproved(found, rules, others)))
         heads += found
     engine.records.write(_invalidations(keys, list(dict.fromkeys((*heads, *fallen)))))

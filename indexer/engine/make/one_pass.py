@@ -11,6 +11,7 @@ from indexer.core import paths
 from indexer.core.frames import Action, BodyHash, ChildBody, Head, MemoKey, body_hash
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
+from indexer.core.twice import NonDeterministicError
 from indexer.engine.frames.freshness import fresh_head, fresh_in
 from indexer.engine.frames.inputs import children_document
 from indexer.engine.frames.recipe import (
@@ -21,7 +22,7 @@ from indexer.engine.frames.recipe import (
     folder_key,
     parts_of,
 )
-from indexer.engine.frames.types import FrameType, bystanders
+from indexer.engine.frames.types import FrameType, others_than
 from indexer.engine.make.bodies import Bodies
 from indexer.engine.make.events import Event, Outcome
 from indexer.engine.make.item import (
@@ -31,9 +32,19 @@ from indexer.engine.make.item import (
     TextSource,
     place,
 )
-from indexer.engine.make.workers import FileSource, Generated, GeneratorPool, Maker
+from indexer.engine.make.processes import OtherCodeError
+from indexer.engine.make.second_run import Code, SecondRun
+from indexer.engine.make.workers import (
+    ChangedError,
+    FileSource,
+    Generated,
+    GeneratorPool,
+    Maker,
+    read_exactly,
+)
 from indexer.engine.models.questions import Answers, NoAnswers, about_model
 from indexer.engine.team.chunk import TeamChunk
+from indexer.generators.base import FileInput
 from indexer.generators.llm.writer import ModelWriter
 from indexer.regenerate.plan import Step, chunks, stale_steps, waves
 from indexer.store.frames import FrameBatch
@@ -80,6 +91,8 @@ class OnePass:
     """Whether folders wait until everything below them is current."""
     _bodies: Bodies = field(init=False)
     _pool: GeneratorPool | None = None
+    _second_runs: dict[str, SecondRun] = field(default_factory=dict)
+    """By what it makes, where custom code is checked."""
     patience: float | None = None
     """Seconds to wait for what another machine computes; None: as long as it does."""
     _chunk: TeamChunk | None = None
@@ -117,9 +130,11 @@ class OnePass:
 
     def close(self) -> None:
         """End the worker processes, if there are any."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        for helper in (self._pool, *self._second_runs.values()):
+            if helper is not None:
+                helper.close()
+        self._pool = None
+        self._second_runs.clear()
 
     def _stale(self, within: str, recursive: bool) -> Iterator[Step]:
         head_of = self.frames.heads.heads_of(self.type.name)
@@ -200,7 +215,7 @@ class OnePass:
 
     def _take_back_proofs(self, batch: FrameBatch) -> None:
         """What rests on the heads that this batch moves has to be shown again."""
-        others = bystanders(self.frames.types, self.type.name)
+        others = others_than(self.frames.types, self.type.name)
         fallen = self.frames.heads.unproved(batch.heads, self.type.rules, others)
         for key, head in fallen.items():
             # A folder in this batch was made after its children, and knows.
@@ -341,17 +356,53 @@ class OnePass:
             return [self._synthesized(one) for one in folders]
         if texts := [one for one in sources if isinstance(one, TextSource)]:
             self._bodies.read(one.content for one in texts)
-            return [self._workers().run_on(one.path, self.body_of(one.content)) for one in texts]
+            return [self._run_on(one) for one in texts]
         read = [one for one in sources if isinstance(one, FileSource)]
-        return self._workers().run(read, files)
+        made = self._workers().run(read, files)
+        return [self._run_again(made, one) for made, one in zip(made, read, strict=True)]
+
+    def _run_on(self, source: TextSource) -> Generated:
+        text = self.body_of(source.content)
+        return self._run_again(self._workers().run_on(source.path, text), source)
+
+    def _run_again(self, made: Generated, source: FileSource | TextSource) -> Generated:
+        """What a generator made, once custom code has made the same in another process."""
+        maker = self.type.file
+        if maker is None or not maker.verify or made.body is None:
+            return made
+        assert not isinstance(maker.generator, ModelWriter)
+        code = Code(maker.name, maker.options, maker.generator.fingerprint_parts())
+        try:
+            if isinstance(source, FileSource):
+                content = read_exactly(self.frames.root, self.frames.algorithm, source)
+            else:
+                content = self.body_of(source.content).encode()
+            name = paths.split(source.path)[1]
+            self._second_run("file", code).check(made.body, FileInput(name, content))
+        except (OSError, ChangedError):
+            return Generated(None, of_place=True)
+        except NonDeterministicError as error:
+            return Generated(None, f"{type(error).__name__}: {error}")
+        return made
+
+    def _second_run(self, kind: str, code: Code) -> SecondRun:
+        return self._second_runs.setdefault(kind, SecondRun(code))
 
     def _synthesized(self, source: FolderSource) -> Generated:
-        assert self.type.folder is not None
-        assert not isinstance(self.type.folder.policy, ModelWriter)
+        maker = self.type.folder
+        assert maker is not None
+        assert not isinstance(maker.policy, ModelWriter)
         inputs = self.inputs_of(source.bodies)
         try:
-            body = self.type.folder.policy.synthesize(inputs)
+            body = maker.policy.synthesize(inputs)
             body_hash(body)
+            if maker.verify:
+                parts = maker.policy.fingerprint_parts()
+                tokenizer = self.frames.declared.tokens.tokenizer
+                code = Code(maker.name, maker.options, parts, tokenizer)
+                self._second_run("folder", code).check(body, inputs)
+        except OtherCodeError:
+            raise
         except Exception as error:  # a custom policy may raise anything
             return Generated(None, f"{type(error).__name__}: {error}")
         return Generated(body)

@@ -14,9 +14,11 @@ import queue
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, Final
+
+from indexer.errors import UncheckedError
 
 _START: Final = (
     "import pickle, sys;"
@@ -29,14 +31,23 @@ class ProcessEndedError(Exception):
     """A helper process ended without an answer."""
 
 
+class OtherCodeError(UncheckedError):
+    """A helper process runs other code than the process that asks it, whose name results bear."""
+
+    code = "other_code"
+
+
 class HelperProcess:
     """One process that runs `serve()` of a module, and answers one question at a time."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, environment: Mapping[str, str] | None = None) -> None:
         if not sys.executable:
             raise ProcessEndedError("there is no interpreter to start")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", _START],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **(environment or {})},
         )
         self._send((sys.path, module))
 
@@ -68,18 +79,32 @@ class HelperProcess:
 
 
 class HelperProcesses:
-    """Several of them, sharing a list of questions."""
+    """Several of them, sharing a list of questions.
 
-    def __init__(self, count: int, module: str, beginning: Any) -> None:
+    The answer to the beginning is the fingerprint of what they run, and has to be ours.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        module: str,
+        beginning: Any,
+        expected: Any,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._idle: queue.SimpleQueue[HelperProcess] = queue.SimpleQueue()
         self._all: list[HelperProcess] = []
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="merkle-helper")
         try:
             for _ in range(count):
-                self._all.append(HelperProcess(module))
+                self._all.append(HelperProcess(module, environment))
             # Asked after all are started, so that they start beside each other.
             for process in self._all:
-                process.ask(beginning)
+                if process.ask(beginning) != expected:
+                    raise OtherCodeError(
+                        "the code on disk is not what this process has loaded: start it again",
+                        hint="stop `merkle watch` where it runs, and run the command again",
+                    )
                 self._idle.put(process)
         except BaseException:
             self.close()

@@ -18,7 +18,7 @@ from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.core.ids import ContentId
 from indexer.engine.make.processes import HelperProcesses, ProcessEndedError, answer_questions
 from indexer.errors import UncheckedError
-from indexer.generators.base import FileInput, Generator, verified
+from indexer.generators.base import FileInput, FingerprintParts, Generator, verified
 from indexer.generators.registry import make_generator
 from indexer.scan.reading import open_folder
 
@@ -89,7 +89,8 @@ class GeneratorPool:
         if self._processes is None:
             count = max(2, min(8, os.cpu_count() or 2))
             beginning = (os.fspath(self._root), self._algorithm.name, self._maker)
-            self._processes = HelperProcesses(count, __name__, beginning)
+            expected = self._generator.fingerprint_parts()
+            self._processes = HelperProcesses(count, __name__, beginning, expected)
         return self._processes
 
     def _can_start(self) -> bool:
@@ -127,13 +128,16 @@ class GeneratorPool:
 
 
 def serve() -> None:
-    """Run the generator that the first message names over the tasks that the others hold."""
+    """Run the generator that the first message names over the tasks that the others hold.
+
+    The first word is its fingerprint: results are stored under that of the process that asks.
+    """
     prepared: list[tuple[Path, WorkspaceHash, Generator]] = []
 
-    def answer(question: Any) -> list[Generated]:
+    def answer(question: Any) -> FingerprintParts | list[Generated]:
         if not prepared:
             prepared.append(_prepared(*question))
-            return []
+            return prepared[0][2].fingerprint_parts()
         return [_make(*prepared[0], task) for task in question]
 
     answer_questions(answer)

@@ -39,12 +39,15 @@ from indexer.engine.search.corpus import (
 )
 from indexer.engine.search.manifests import bodies_of, find_manifest, manifest_record
 from indexer.engine.tree.resolve import resolve_node
-from indexer.engine.tree.scan import tree_as_on_disk
+from indexer.engine.tree.scan import look_at_files, tree_as_on_disk
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store.frames import FrameStore
 
 SHORTEST: Final = 10
 """Tokens of the shortest message."""
+
+_LOOKS: Final = 5
+"""How often a composition is made anew because a file that it shows is another meanwhile."""
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -115,15 +118,28 @@ def compose(
             "until": until,
         }
     )
-    custom = custom_ordering(request.order)
-    in_time = _in_time(frames.store, request)
-    tree = tree_as_on_disk(engine, looked_at(request))
-    omitted = Omitted()
     if request.query is not None:
         index_what_is_left(frames.heads, engine.on_writing_thread, progress)
+    for _ in range(_LOOKS):
+        tree = tree_as_on_disk(engine, looked_at(request))
+        manifest, selection = _selected(engine, tree, request)
+        shown = {item.loaded.candidate.path for item in selection.items}
+        if not engine.served or not look_at_files(engine, shown):
+            break
+    if record:
+        _record(engine, manifest, selection)
+    document = _document(manifest_id(manifest), manifest, selection.messages(), record, "now")
+    document["missing"] = sum(frames.missing.of(tree).values())
+    return document
+
+
+def _selected(engine: Engine, tree: Tree, request: Request) -> tuple[JsonObject, Selection]:
+    """What of a tree is shown, and its manifest."""
+    frames, counter, omitted = engine.frames, engine.counter, Omitted()
+    custom = custom_ordering(request.order)
+    filters = Filters(request, _in_time(frames.store, request))
     with live_corpus(engine, tree, searched=request.query is not None) as corpus:
-        gathered = _gather(corpus, request, tree, Filters(request, in_time), omitted, custom)
-    counter = engine.counter
+        gathered = _gather(corpus, request, tree, filters, omitted, custom)
     selection = select(
         gathered.ordered, request, lambda chunk: _load(frames, tree, chunk), counter, omitted
     )
@@ -138,9 +154,7 @@ def compose(
         selection=selection,
         omitted=omitted,
     )
-    if record:
-        _record(engine, manifest, selection)
-    return _document(manifest_id(manifest), manifest, selection.messages(), record, "now")
+    return manifest, selection
 
 
 def _resolved(engine: Engine, nodes: Sequence[str]) -> tuple[str, ...]:
@@ -282,6 +296,8 @@ def _document(
         "hashes": manifest["hashes"],
         "recorded": recorded,
         "freshness_as_of": as_of,
+        # Told of the present only.
+        "missing": None,
     }
 
 

@@ -19,6 +19,8 @@ class RecordedTree:
         self._listed: Tree | None = None
         """The tree whose listings are in the store; None when that is not known in memory."""
         self._remarks: Remarks | None = None
+        self.linked: frozenset[str] = frozenset()
+        """Files that had another name besides when they were last looked at."""
 
     @property
     def tree(self) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
@@ -9,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from indexer.core import paths
+from indexer.core import filestat, paths
 from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
 from indexer.core.garbage import no_cycle_collection
+from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.tree.root import UnavailableError, is_bare, refuse_emptying
 from indexer.scan import reconcile as reconciling
@@ -24,6 +26,7 @@ from indexer.store.trees import Batch, Listings, Remarks, Root
 if TYPE_CHECKING:
     from indexer.engine.make.events import Event
     from indexer.engine.workspace import Engine
+    from indexer.store.layout import Layout
 
 Progress = Callable[[int], None]
 OnFolder = Callable[[str], None]
@@ -118,22 +121,98 @@ def reconcile(
     elif moved is not None:
         engine.trees.put_remarks(moved)
     engine.recorded.replace(again.tree, remarks, listed=False)
+    if not again.linked <= engine.recorded.linked:
+        engine.recorded.linked |= again.linked | _other_names(engine, again.linked)
     _tell(engine, head, changes, carried)
     return head, changes, again.unsettled
 
 
+def _other_names(engine: Engine, linked: set[str]) -> set[str]:
+    """The other names in the tree of files that have got one more: nothing was told of those."""
+    root = engine.root
+    inodes = set()
+    for path in linked:
+        with contextlib.suppress(OSError):
+            inodes.add(os.lstat(root / paths.text_to_os(path)).st_ino)
+    found = set()
+    for path, entry in engine.tree.walk():
+        if entry.kind is Kind.FILE:
+            inode = filestat.inode_of(entry.stat)
+            if not inode:
+                with contextlib.suppress(OSError):
+                    inode = os.lstat(root / paths.text_to_os(path)).st_ino
+            if inode in inodes:
+                found.add(path)
+    return found
+
+
 def bring_up_to_date(engine: Engine, path: str) -> None:
     """Record what is on disk at and below a path, before something is bound to it."""
-    if engine.trees.head() is not None and not engine.served:
+    if engine.trees.head() is None:
+        return
+    if engine.served:
+        look_at_files(engine, [path])
+    else:
         reconcile(engine, all_of(engine.root, path))
 
 
 def tree_as_on_disk(engine: Engine, path: str) -> Tree:
-    """The tree with a path and everything below it as they are on disk now; stores nothing."""
+    """The tree with a path and everything below it as they are on disk now.
+
+    Nothing is stored, except by a service, for a file that it was not told of.
+    """
     engine.frames.declared.refresh()
-    if engine.served or engine.trees.head() is None:
+    if engine.trees.head() is None:
+        return engine.tree
+    if engine.served:
+        look_at_files(engine, [path])
         return engine.tree
     return look_again(engine, all_of(engine.root, path)).tree
+
+
+def look_at_files(engine: Engine, shown: Iterable[str]) -> bool:
+    """Compare files that are about to be shown with the disk; True when one is another now.
+
+    Events do not come for a hard link under another name, or when they were lost. Folders are
+    vouched for by the service, which has seen all events.
+    """
+    before = engine.tree
+    doubtful = [path for path in shown if is_doubtful(engine, path)]
+    if not doubtful:
+        return False
+    if engine.look_at is not None:
+        engine.look_at(doubtful)
+    else:
+        reconcile(engine, [(path, False) for path in doubtful])
+    return any(_known(before, path) != _known(engine.tree, path) for path in doubtful)
+
+
+def untold(engine: Engine) -> list[str]:
+    """The files that are not what is recorded, of those that change without an event.
+
+    They have another name besides, under which they are changed, or could not be read.
+    """
+    recorded, tree = engine.recorded, engine.tree
+    recorded.linked = frozenset(path for path in recorded.linked if tree.get(path) is not None)
+    unread = (path for path, _ in recorded.remarks.unreadable)
+    return [path for path in (*recorded.linked, *unread) if is_doubtful(engine, path)]
+
+
+def is_doubtful(engine: Engine, path: str) -> bool:
+    """Whether a recorded file or link is not, by its stat, what is on disk."""
+    entry = engine.tree.get(path)
+    if entry is None or entry.folder is not None:
+        return False
+    try:
+        return filestat.pack(os.lstat(engine.root / paths.text_to_os(path))) != entry.stat
+    except OSError:
+        return True
+
+
+def _known(tree: Tree, path: str) -> tuple[object, ...] | None:
+    """What labels depend on: which content it is, and whether it could be read."""
+    entry = tree.get(path)
+    return entry and (entry.kind, entry.content_id, filestat.problem_of(entry.stat))
 
 
 # -- recording
@@ -143,6 +222,7 @@ def _record_look(
     engine: Engine, looked: Looked, cause: str
 ) -> tuple[Root, list[Change], list[Event]]:
     head, recorded = engine.trees.head(), engine.recorded
+    recorded.linked = looked.linked
     remarks = Remarks(_pairs(looked.skipped), _pairs(looked.unreadable))
     if looked.tree is None:
         assert head is not None
@@ -222,6 +302,7 @@ class Looked:
     hashed: int
     skipped: list[Remark] = field(default_factory=list)
     unreadable: list[Remark] = field(default_factory=list)
+    linked: frozenset[str] = frozenset()
 
 
 def look(
@@ -237,18 +318,29 @@ def look(
     before, first = _before(engine)
     walker = Walker(
         engine.root, engine.algorithm, engine.scopes, before, engine.clock.now_ns(),
-        trust=not force, on_folder=on_folder, progress=progress,
+        trust=not force, on_folder=on_folder, progress=progress, own=_own(engine.layout),
     )  # fmt: skip
     observed = _walk(engine, walker)
+    linked = frozenset(observed.linked)
     if observed.unchanged and not first:
-        return Looked(None, observed.hashed, observed.skipped, observed.unreadable)
+        return Looked(None, observed.hashed, observed.skipped, observed.unreadable, linked)
     old = Tree.empty(engine.algorithm) if first else engine.tree
     if not accept_empty:
         _refuse_sudden_emptiness(engine, observed, old)
     folder = assemble(old, observed)
     assert folder is not None
     tree = Tree(engine.algorithm, folder)
-    return Looked(tree, observed.hashed, observed.skipped, observed.unreadable)
+    return Looked(tree, observed.hashed, observed.skipped, observed.unreadable, linked)
+
+
+def _own(layout: Layout) -> frozenset[tuple[int, int]]:
+    """The database's files: whoever opens and closes one of them here drops DuckDB's lock."""
+    found = set()
+    for path in (layout.database, layout.database.with_name(layout.database.name + ".wal")):
+        with contextlib.suppress(OSError):
+            stat = os.lstat(path)
+            found.add((stat.st_dev, stat.st_ino))
+    return frozenset(found)
 
 
 def _before(engine: Engine) -> tuple[Previous, bool]:
@@ -292,7 +384,7 @@ def look_again(
     before = engine.tree
     walker = Walker(
         engine.root, engine.algorithm, engine.scopes, TreeBefore(before), engine.clock.now_ns(),
-        on_folder=on_folder,
+        on_folder=on_folder, own=_own(engine.layout),
     )  # fmt: skip
     try:
         found = reconciling.reconcile(walker, before, dirty)

@@ -97,8 +97,7 @@ def describe(
     """Put the document together."""
     head = engine.trees.head()
     totals = head.totals if head else Totals(0, 0, 0, 0)
-    nodes = (present or engine.tree).root.totals.nodes
-    states = engine.frames.states.of(present, nodes)
+    states = engine.frames.states.of(present, engine.tree if head else None)
     return {
         "workspace": str(engine.root),
         "scanned": head is not None,

@@ -370,3 +370,15 @@ def test_recency_is_by_sequence_and_never_by_clock() -> None:
         assert shown == ["second", "first"]
     finally:
         space.close()
+
+
+def test_a_note_on_an_empty_file_does_not_move_to_another(project: Space) -> None:
+    project.write("src/one/__init__.py", "")
+    project.settle()
+    project.note("src/one/__init__.py", "why this package is one")
+    (project.root / "src/one/__init__.py").unlink()
+    project.write("src/two/__init__.py", "")
+    assert project.engine.scan()["renamed"] == 0
+    assert project.engine.get_head("src/two/__init__.py", frame_type="note")["heads"] == []
+    (head,) = project.engine.get_head("src/one/__init__.py", frame_type="note")["heads"]
+    assert head["freshness"] == "orphaned"

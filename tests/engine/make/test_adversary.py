@@ -373,9 +373,7 @@ def test_reads_while_the_writer_works_see_whole_states(space: Space) -> None:
                 for path in ("", "src", "src/p0", "src/p0/m0.py"):
                     for frame in space.engine.get_node(path)["frames"]:
                         assert frame["content"]
-                space.engine.frames.states.of(
-                    space.engine.tree, space.engine.tree.root.totals.nodes
-                )
+                space.engine.frames.states.of(space.engine.tree, None)
                 if space.engine.get_head("src/p0/m0.py")["heads"]:
                     space.engine.explain("src/p0/m0.py")
         except BaseException as problem:

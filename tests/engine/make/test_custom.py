@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from indexer.engine.make import workers
 from indexer.errors import MerkleError
 from tests.support.space import Space, python
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 MODULE = """
 import itertools
@@ -63,6 +68,20 @@ class Unsteady(Shout):
         return f"{next(ticks)}"
 
 
+class Disorderly(Shout):
+    name = "disorderly"
+
+    def generate(self, source):
+        return ",".join({f"word{number}" for number in range(40)})
+
+
+class DisorderlyNames(Names):
+    name = "disorderly-names"
+
+    def synthesize(self, children):
+        return ",".join({f"word{number}" for number in range(40)})
+
+
 class UnsteadyNames(Names):
     name = "unsteady-names"
 
@@ -74,6 +93,8 @@ shout = tuned:Shout
 names = tuned:Names
 unsteady = tuned:Unsteady
 unsteady-names = tuned:UnsteadyNames
+disorderly = tuned:Disorderly
+disorderly-names = tuned:DisorderlyNames
 broken = tuned:Missing
 """
 CUSTOM = "[types.loud]\nfile = {file}\nfolder = {folder}\n"
@@ -211,3 +232,60 @@ def test_verify_runs_built_in_ones_twice_too(project: Space) -> None:
     # Checking moves no id.
     assert project.frame("src/two/c.py")["frame_id"] == before
     assert project.engine.frames.types["outline"].file.verify
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_order_of_a_set_is_found_out_by_another_hash_seed(project: Space) -> None:
+    declare(project, file='"disorderly"', folder='"disorderly-names"')
+    project.engine.scan()
+    failed = {one["path"]: one["reason"] for one in project.engine.regenerate()["failed"]}
+    assert set(failed) >= {"README.md", "src", "src/one", "src/one/a.py"}
+    assert all("in two processes" in reason for reason in failed.values()), failed
+    assert project.engine.get_head("README.md", frame_type="loud")["heads"] == []
+    project.valid()
+
+
+UPDATED = """
+import sys
+from pathlib import Path
+from indexer import Workspace
+from indexer.engine.make import workers
+from indexer.errors import MerkleError
+
+workers.MANY = 1
+with Workspace.open(sys.argv[1]) as workspace:
+    workspace.scan()
+    workspace.regenerate("src/one/a.py")
+    workers.MANY = int(sys.argv[3])
+    # An update of the package while this process runs.
+    code = Path(sys.argv[2])
+    code.write_text(code.read_text().replace('version = "1"', 'version = "2"').replace(
+        "return text.upper()", "return 'NEWER ' + text.upper()"))
+    try:
+        workspace.regenerate("")
+        print("done")
+    except MerkleError as error:
+        print(error.code, "|", error.message, "|", error.hint)
+"""
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("many", [1, 1000], ids=["in workers", "here"])
+def test_a_worker_with_newer_code_is_an_error(project: Space, tmp_path: Path, many: int) -> None:
+    declare(project, more="verify = false\n")
+    project.engine.close()
+    site = tmp_path / "site"
+    ran = subprocess.run(
+        [sys.executable, "-c", UPDATED, project.root, site / "tuned.py", str(many)],
+        env={**os.environ, "PYTHONPATH": f"{REPOSITORY}:{site}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    project.open()
+    heads = project.engine.frames.heads
+    bodies = [one.content for kept in heads.slots.values() for one in kept.values()]
+    assert not [text for text in heads.bodies(bodies).values() if "NEWER" in text]
+    if many == 1:
+        assert ran.stdout.startswith("other_code |"), ran.stdout + ran.stderr
+        assert "start it again" in ran.stdout
+    else:
+        assert ran.stdout == "done\n"

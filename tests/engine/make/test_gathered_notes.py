@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from indexer.core import paths
+from indexer.core.frames import Freshness, Head
+from indexer.core.tree import Entry
+from indexer.engine.frames.freshness import ON, SHA256, fresh_in, judge, note_basis
+from indexer.engine.frames.recipe import expected_basis
+from indexer.engine.frames.types import FrameType, undeclared_type
 from indexer.errors import UsageError
 from tests.support.space import Space, python
 
@@ -235,3 +242,146 @@ def _rebuild(space: Space, pack: Path) -> Space:
     other.engine.import_pack(pack)
     other.engine.regenerate()
     return other
+
+
+# -- proofs against a full recomputation
+
+BOUND = """
+[types.outline]
+file = "outline"
+folder = "concatenate"
+[types.brief]
+input = "outline"
+file = "outline"
+folder = "summarize"
+[types.review]
+folder = "concatenate"
+"""
+FILES, FOLDERS = ["src/a.py", "src/deep/b.py"], ["", "src", "src/deep"]
+KEPT = ["outline", "brief", "review"]
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.just("edit"), st.sampled_from(FILES), st.sampled_from("xy")),
+        st.tuples(st.just("review"), st.sampled_from(FILES), st.sampled_from(KEPT[:2])),
+        st.tuples(st.just("remark"), st.sampled_from(FOLDERS[1:]), st.sampled_from(KEPT[:2])),
+        st.tuples(
+            st.sampled_from(["make", "make alone", "invalidate"]),
+            st.sampled_from(FOLDERS + FILES),
+            st.sampled_from(KEPT),
+        ),
+        st.tuples(st.just("gather"), st.sampled_from(FOLDERS), st.sampled_from(["*", "remark"])),
+    ),
+    max_size=14,
+)
+
+
+def move(space: Space, action: str, path: str, what: str) -> None:
+    if action == "edit":
+        space.write(path, python(what))
+    elif action in ("review", "remark"):
+        with contextlib.suppress(UsageError):
+            # Refused where there is no fresh frame to be bound to.
+            space.note(path, f"on {what}", frame_type=action, on=what)
+    elif action == "invalidate":
+        space.engine.invalidate(path, frame_type=what)
+    elif action == "gather":
+        space.engine.synthesize(path, frame_type=what)
+    else:
+        space.engine.regenerate(path, frame_type=what, recursive=action == "make")
+
+
+class Recomputed:
+    """What is fresh by its definition alone: nothing that was proved before is believed."""
+
+    def __init__(self, space: Space) -> None:
+        self.frames = space.engine.frames
+        self.tree = space.engine.tree_as_on_disk("")
+
+    def declared(self, kind: str) -> FrameType:
+        tokens = self.frames.declared.tokens
+        return self.frames.types.get(kind) or undeclared_type(kind, "", None, tokens)
+
+    def holds(self, path: str, kind: str, agent: str, head: Head) -> bool:
+        declared, entry = self.declared(kind), self.tree.get(path)
+        rules = declared.rules
+        if entry is None or not rules.wants(entry) or agent != rules.agent_for(entry):
+            return False
+        if head.config != rules.config_for(entry):
+            return False
+        below = [(path, declared.input, entry)] if declared.input else []
+        if entry.folder is not None:
+            inside = entry.folder.entries.items()
+            below = [(paths.join(path, name), kind, child) for name, child in inside]
+        if not all(self._is_made(*one) for one in below):
+            return False
+        # What is taken in is what is proved now, and each of those proofs is checked itself.
+        is_fresh = fresh_in(self.frames, self.tree)
+        return expected_basis(self.frames, declared, path, entry, is_fresh) == head.basis
+
+    def _is_made(self, path: str, kind: str, entry: Entry) -> bool:
+        rules = self.declared(kind).rules
+        head = self.frames.heads.head(path, kind, rules.agent_for(entry))
+        if head is None:
+            return not rules.wants(entry)
+        return not rules.wants(entry) or self.holds(path, kind, rules.agent_for(entry), head)
+
+    def _is_fresh_note(self, path: str, head: Head) -> bool:
+        document, entry = self.frames.note_inputs(head.frame_id), self.tree.get(path)
+        assert document is not None
+        assert entry is not None
+        on = document[ON]
+        made = self.frames.heads.head(path, on, self.declared(on).rules.agent_for(entry))
+        if made is None or not self._is_made(path, on, entry):
+            return False
+        now = {ON: on, SHA256: made.content.hex()}
+        return note_basis(self.frames.algorithm, path, now) == head.basis
+
+    def check(self) -> None:
+        """Whatever counts as fresh, or as not to be made again, is so."""
+        for (kind, agent), heads in self.frames.heads.slots.items():
+            for path, head in heads.items():
+                entry = self.tree.get(path)
+                assert entry is not None
+                if not agent.startswith("merkle:"):
+                    judged = judge(self.frames, self.tree, path, kind, agent, head)
+                    if judged.freshness is Freshness.FRESH:
+                        assert self._is_fresh_note(path, head), (path, kind, agent)
+                elif self.declared(kind).rules.is_current(head, entry):
+                    assert self.holds(path, kind, agent, head), (path, kind, agent)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MOVES)
+@example(
+    [
+        ("edit", "src/deep/b.py", "x"),
+        ("make alone", "src/deep/b.py", "outline"),
+        ("gather", "src", "*"),
+        ("make alone", "src/deep", "outline"),
+    ]
+)
+@example(
+    [
+        ("remark", "src/deep", "outline"),
+        ("edit", "src/deep/b.py", "x"),
+        ("make alone", "src/deep/b.py", "outline"),
+        ("gather", "src", "remark"),
+        ("edit", "src/deep/b.py", "b"),
+        ("make", "src/deep", "outline"),
+        ("gather", "src", "remark"),
+        ("invalidate", "src/deep", "outline"),
+    ]
+)
+def test_what_counts_as_proved_is_what_a_full_recomputation_finds(
+    moves: list[tuple[str, str, str]],
+) -> None:
+    space = Space()
+    try:
+        space.declare(BOUND)
+        space.fill({"src/a.py": python("a"), "src/deep/b.py": python("b")})
+        space.settle()
+        for one in moves:
+            move(space, *one)
+            Recomputed(space).check()
+    finally:
+        space.close()

@@ -39,7 +39,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_answers_come_in_order_and_prints_do_not_disturb_them(module: str) -> None:
-    helpers = HelperProcesses(2, module, 1)
+    helpers = HelperProcesses(2, module, 1, 2)
     try:
         assert helpers.map(list(range(50))) == [2 * number for number in range(50)]
     finally:
@@ -47,7 +47,7 @@ def test_answers_come_in_order_and_prints_do_not_disturb_them(module: str) -> No
 
 
 def test_a_process_that_ends_is_an_error_and_close_ends_the_others(module: str) -> None:
-    helpers = HelperProcesses(2, module, 1)
+    helpers = HelperProcesses(2, module, 1, 2)
     (pid,) = helpers.map(["pid"])
     with pytest.raises(ProcessEndedError):
         helpers.map([1, "die", 2])
@@ -58,7 +58,7 @@ def test_a_process_that_ends_is_an_error_and_close_ends_the_others(module: str) 
 
 def test_a_module_that_cannot_be_imported_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ProcessEndedError):
-        HelperProcesses(2, "there.is.no.such.module", 1)
+        HelperProcesses(2, "there.is.no.such.module", 1, 2)
     assert "there" in capfd.readouterr().err
 
 
@@ -91,7 +91,7 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path: Path) -> None:
 OWNER = """
 import sys, time
 from indexer.engine.make.processes import HelperProcesses
-helpers = HelperProcesses(2, "doubling", 1)
+helpers = HelperProcesses(2, "doubling", 1, 2)
 print(*{pid for _ in range(20) for pid in helpers.map(["pid", "pid"])}, flush=True)
 time.sleep(600)
 """

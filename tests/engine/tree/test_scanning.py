@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -403,3 +405,32 @@ def test_a_change_of_case_is_a_rename(engine: Engine, project: Path) -> None:
     assert engine.diff("@-1", "@-0")["renamed"] == [
         {"old": "README", "new": "Readme", "kind": "file"}
     ]
+
+
+LOCKED = """
+import duckdb, sys
+try:
+    duckdb.connect(sys.argv[1])
+except duckdb.IOException as error:
+    print("locked" if "lock" in str(error) else error)
+else:
+    print("open")
+"""
+
+
+def test_the_database_under_another_name_is_skipped_and_its_lock_kept(workspace: Path) -> None:
+    (workspace / "a.py").write_text("a = 1\n")
+    with Engine.create(workspace) as engine:
+        engine.scan()
+        database = workspace / ".merkle" / "index.duckdb"
+        os.link(database, workspace / "copy.bin")
+        for look in (lambda: engine.scan(), lambda: engine.reconcile([("copy.bin", False)])):
+            look()
+            assert engine.tree.get("copy.bin") is None
+            assert ("copy.bin", "the index's own database") in engine.recorded.remarks.skipped
+            other = subprocess.run(
+                [sys.executable, "-c", LOCKED, database], capture_output=True, text=True, check=True
+            )
+            assert other.stdout == "locked\n"
+        found = engine.scan()["skipped"]
+        assert found == [{"path": "copy.bin", "reason": "the index's own database"}]

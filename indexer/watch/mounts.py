@@ -1,0 +1,100 @@
+"""Which mounts a workspace lies on, and whether changes there are told at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import threading
+from pathlib import Path
+from typing import Final
+
+from indexer.core import paths
+
+TABLE: Final = "/proc/self/mountinfo"
+"""Where the kernel tells its mounts; other systems have no such file, and nothing is told."""
+
+_SILENT: Final = re.compile(
+    r"fuse.*|nfs\d?|cifs|smb.*|ncpfs|9p|virtiofs|drvfs|afs|ceph|coda|glusterfs|lustre|beegfs"
+    r"|orangefs|gfs2|ocfs2|vboxsf|vmhgfs|prl_fs"
+)
+"""File systems whose files others change without the kernel here taking part."""
+
+_OCTAL: Final = re.compile(rb"\\([0-7]{3})")
+
+
+def is_silent(kind: str) -> bool:
+    """Whether files on a file system of that type can change without an event here."""
+    return _SILENT.fullmatch(kind) is not None
+
+
+class Mounts:
+    """The mounts at, around and below a workspace, as they were when last read."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fsencode(os.path.realpath(root))
+        self._lock = threading.Lock()
+        self._table: int | None = None
+        self._poll = select.poll()
+        self._known: dict[str, tuple[str, bytes]] = {}
+        """By path: the type of the file system, and what tells one mount from the next."""
+        with contextlib.suppress(OSError):
+            self._table = os.open(TABLE, os.O_RDONLY | os.O_CLOEXEC)
+            # The kernel marks the open table when it changes.
+            self._poll.register(self._table, select.POLLPRI)
+        self.moved()
+
+    def moved(self) -> bool:
+        """Whether something was mounted or unmounted here since the last call."""
+        with self._lock:
+            if self._table is None or (self._known and not self._poll.poll(0)):
+                return False
+            before, self._known = self._known, self._read(self._table)
+            return before != self._known
+
+    @property
+    def silent(self) -> str | None:
+        """Why events cannot be relied on: the first place that does not tell of changes."""
+        for place, (kind, _) in sorted(self._known.items()):
+            if is_silent(kind):
+                where = f"below {paths.on_screen(place)}" if place else "in this workspace"
+                return f"no events tell what others change {where}, a file system of type {kind}"
+        return None
+
+    def close(self) -> None:
+        """Let go of the table."""
+        with self._lock:
+            if self._table is not None:
+                os.close(self._table)
+                self._table = None
+
+    def _read(self, table: int) -> dict[str, tuple[str, bytes]]:
+        """What the root is on, and what is mounted below."""
+        os.lseek(table, 0, os.SEEK_SET)
+        pieces = []
+        while piece := os.read(table, 1 << 16):
+            pieces.append(piece)
+        found: dict[str, tuple[str, bytes]] = {}
+        around = b""
+        for line in b"".join(pieces).splitlines():
+            place, kind, number = _parsed(line)
+            if _is_within(self._root, place) and len(place) >= len(around):
+                # The innermost one counts, and of several at one place the last.
+                around, found[paths.ROOT] = place, (kind, number)
+            elif place.startswith(self._root.rstrip(b"/") + b"/"):
+                below = place[len(self._root.rstrip(b"/")) + 1 :]
+                found[paths.bytes_to_text(below)] = (kind, number)
+        return found
+
+
+def _parsed(line: bytes) -> tuple[bytes, str, bytes]:
+    """The place, the file system's type and the mount's number of one line of the table."""
+    before, _, after = line.partition(b" - ")
+    fields = before.split(b" ")
+    place = _OCTAL.sub(lambda found: bytes([int(found[1], 8)]), fields[4])
+    return place, os.fsdecode(after.split(b" ")[0]), fields[0]
+
+
+def _is_within(path: bytes, folder: bytes) -> bool:
+    return path == folder or path.startswith(folder.rstrip(b"/") + b"/")
