@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from indexer.engine.durable.compact import SAVES_BETWEEN, Compaction, compacting_pays
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
@@ -45,7 +46,10 @@ class Maintainer:
         self._version = -1
         """Of the heads, when everything was last made."""
         self._only_indexing = False
-        """Whether everything is made, and only postings are due."""
+        """Whether everything is made, and only postings and compacting are due."""
+        self._compaction: Compaction | None = None
+        self._looked_at = 0
+        """The newest root when it was last looked at whether compacting pays."""
 
     @property
     def owes(self) -> bool:
@@ -63,6 +67,7 @@ class Maintainer:
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""
         self._drop_passes()
+        self._leave_compaction()
         self._only_indexing = False
         self.due = True
 
@@ -115,8 +120,33 @@ class Maintainer:
         heads = self._engine.frames.heads
         if heads.unindexed:
             heads.index_some()
-        self._only_indexing = bool(heads.unindexed)
+        self._only_indexing = bool(heads.unindexed) or self._compact_some()
         self.due = self.due or self._only_indexing
+
+    def _compact_some(self) -> bool:
+        """With nothing else to do, a step of compacting where that pays; True: there is more."""
+        head = self._engine.trees.head()
+        if self._compaction is None:
+            if head is None or head.seq - self._looked_at < SAVES_BETWEEN:
+                return False
+            self._looked_at = head.seq
+            if not compacting_pays(self._engine):
+                return False
+            self._compaction = Compaction(self._engine, None)
+        try:
+            done = self._compaction.step()
+        except MerkleError:
+            # Not worth a word to anybody unless the index fails too, which others will notice.
+            done = True
+        if done:
+            self._leave_compaction()
+        return not done
+
+    def _leave_compaction(self) -> None:
+        """What it has dropped stays dropped; the file is rewritten another time."""
+        if self._compaction is not None:
+            self._compaction.close()
+            self._compaction = None
 
     def _advance(self, current: OnePass | ModelPass) -> bool:
         """One chunk of a pass; True when this step is over."""
@@ -202,6 +232,7 @@ class Maintainer:
 
     def close(self) -> None:
         """Take in the answers that are there or nearly there, then end the worker processes."""
+        self._leave_compaction()
         asked = self._engine.in_flight
         # From now on nobody looks after what comes later.
         asked.serve(None)

@@ -297,8 +297,12 @@ class Methods(ABC):
         found: JsonObject = self._operate("report", locals())
         return found
 
-    def compact(self, keep_seconds: float) -> JsonObject:
-        """Forget the bodies of old deterministic frames."""
+    def compact(self, keep_seconds: float | None = None) -> JsonObject:
+        """Forget old history and the bodies of old deterministic frames, and shrink the index.
+
+        Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept
+        as long as they belong to such a root or, with a time, only if they are younger than that.
+        """
         found: JsonObject = self._operate("compact", locals())
         return found
 

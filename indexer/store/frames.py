@@ -20,7 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
-from indexer.store.postings import TO_BE_FOLDED, Indexed
+from indexer.store.postings import Indexed
 from indexer.store.sessions import SessionRows
 
 Made = dict[tuple[str, str], FrameId]
@@ -439,36 +439,6 @@ class FrameStore:
                 batch.sessions.write(connection)
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
-
-    def drop_bodies(self, unwanted: Sequence[BodyHash]) -> int:
-        """Forget the contents of some bodies; their rows stay."""
-        with self._database.transaction() as connection:
-            connection.execute(
-                "UPDATE bodies SET content = NULL WHERE sha256 IN (SELECT unnest(?::BLOB[]))",
-                [list(unwanted)],
-            )
-            # Without its content a memo entry would promise what it cannot give. Its generation
-            # stays, or an older one would count again.
-            connection.execute(
-                "UPDATE memo SET content = NULL WHERE content IN (SELECT unnest(?::BLOB[]))",
-                [list(unwanted)],
-            )
-            put_meta(connection, TO_BE_FOLDED, "yes")
-        return len(unwanted)
-
-    def drop_repeated_heads(self, part: int = 0, parts: int = 1) -> int:
-        """Drop rows of heads that a later row for the same frame repeats, in a part of the paths.
-
-        What is read of a head comes from the newest row of each frame at its place, which stays.
-        """
-        with self._database.transaction() as connection:
-            dropped = connection.execute(
-                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log"
-                " WHERE hash(path) % $1 = $2 QUALIFY row_number() OVER"
-                " (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC) > 1)",
-                [parts, part],
-            ).fetchone()
-        return int(dropped[0]) if dropped else 0
 
 
 def _stored(row: Row) -> StoredFrame:
