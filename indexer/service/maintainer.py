@@ -67,7 +67,10 @@ class Maintainer:
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""
         self._drop_passes()
-        self._leave_compaction()
+        if self._compaction is not None:
+            # For when there is nothing to do again.
+            self._leave_compaction()
+            self._looked_at = 0
         self._only_indexing = False
         self.due = True
 

@@ -104,6 +104,11 @@ _FRAME_COLUMNS: Final = (
     "seq, frame_id, path, type, agent, basis, content, node_id, inputs, meta, created_ns"
 )
 
+_HEADS: Final = (
+    "SELECT path, type, agent, frame_id, basis, content, verified, config, action FROM head_log"
+    " {where} QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
+)
+
 
 class FrameStore:
     """Reads and writes frames of one workspace."""
@@ -130,24 +135,21 @@ class FrameStore:
         """Every head, one after the other; what many have alike is one object in memory."""
         same: dict[bytes | None, bytes | None] = {}
         words: dict[str, str] = {}
-        for (
-            path,
-            kind,
-            agent,
-            frame,
-            basis,
-            content,
-            verified,
-            config,
-            action,
-        ) in self._database.stream(
-            "SELECT path, type, agent, frame_id, basis, content, verified, config, action"
-            " FROM head_log"
-            " QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
-        ):
-            key = (path, words.setdefault(kind, kind), words.setdefault(agent, agent))
-            shared = same.setdefault(config, config)
-            yield key, Head(frame, basis, content, verified, shared, Action(action))
+        for row in self._database.stream(_HEADS.format(where="")):
+            (path, kind, agent), head = _head(row)
+            shared = head._replace(config=same.setdefault(head.config, head.config))
+            yield (path, words.setdefault(kind, kind), words.setdefault(agent, agent)), shared
+
+    def head(self, path: str, frame_type: str, agent: str) -> Head | None:
+        """One head, by its path, type and agent."""
+        where = "WHERE path = ? AND type = ? AND agent = ?"
+        rows = self._database.rows(_HEADS.format(where=where), [path, frame_type, agent])
+        return _head(rows[0])[1] if rows else None
+
+    def heads_among(self, places: Sequence[str], types: Sequence[str]) -> dict[HeadKey, Head]:
+        """The heads of some types at some paths."""
+        where = "WHERE path IN (SELECT unnest(?)) AND type IN (SELECT unnest(?))"
+        return dict(map(_head, self._database.rows(_HEADS.format(where=where), [places, types])))
 
     def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:
         """The newest generation of every key."""
@@ -290,6 +292,21 @@ class FrameStore:
             ],
         )
         return {FrameId(row[0]) for row in rows}
+
+    def has_inputs(self, inputs: bytes) -> bool:
+        """Whether a list of inputs is stored."""
+        return self._has("input_lists WHERE hash = ?", inputs)
+
+    def has_frame(self, frame_id: FrameId) -> bool:
+        """Whether a frame is stored."""
+        return self._has("frame_log WHERE frame_id = ?", frame_id)
+
+    def has_body(self, content: BodyHash) -> bool:
+        """Whether a body is stored with its content."""
+        return self._has("bodies WHERE sha256 = ? AND content IS NOT NULL", content)
+
+    def _has(self, where: str, identity: bytes) -> bool:
+        return bool(self._database.rows(f"SELECT 1 FROM {where} LIMIT 1", [identity]))
 
     def input_hashes(self) -> set[bytes]:
         """The hashes of all stored lists of inputs."""
@@ -448,6 +465,11 @@ def _stored(row: Row) -> StoredFrame:
         NodeId(node_id), inputs, meta, created_ns,
     )  # fmt: skip
     return StoredFrame(seq, frame)
+
+
+def _head(row: Row) -> tuple[HeadKey, Head]:
+    path, kind, agent, frame, basis, content, verified, config, action = row
+    return (path, kind, agent), Head(frame, basis, content, verified, config, Action(action))
 
 
 def _frame_row(seq: int, frame: Frame) -> Row:

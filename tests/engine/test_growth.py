@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from indexer.engine.durable.compact import Compaction
 from indexer.engine.tree.history import UnknownRootError
-from indexer.store.database import REWRITTEN
+from indexer.store.database import REWRITTEN, Database, Row
 from tests.frames.space import Space, python
 from tests.support.engines import Engine
 
@@ -179,6 +179,58 @@ def test_what_was_left_of_a_rewriting_is_removed(edited: Space) -> None:
     edited.open()
     assert not any(path.exists() or path.is_symlink() for path in left)
     assert outside.read_text() == "mine"
+
+
+OLD = """
+INSERT INTO frame_log SELECT 1, unhex(sha256('f' || range)), 'old/' || range % 1000, 'outline',
+  'merkle:outline', unhex(sha256('b' || range)), unhex(sha256('c' || range)),
+  unhex(sha256('n' || range)), NULL, '{}', 0 FROM range(100000);
+INSERT INTO head_log SELECT 1, 'old/' || range % 1000, 'outline', 'merkle:outline',
+  unhex(sha256('f' || range)), unhex(sha256('b' || range)), unhex(sha256('c' || range)),
+  NULL, NULL, 'generated' FROM range(100000);
+INSERT INTO bodies SELECT unhex(sha256('c' || range)), 'body of ' || range, range + 1000, 3
+  FROM range(100000);
+"""
+"""A hundred thousand frames, with their heads and bodies."""
+
+
+def test_a_note_reads_no_more_rows_when_there_are_many_old_frames(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(space)
+    read = 0
+
+    def counted(database: Database, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        nonlocal read
+        found = rows(database, statement, parameters)
+        read += len(found)
+        return found
+
+    def streamed(database: Database, statement: str) -> Iterator[Row]:
+        nonlocal read
+        for row in stream(database, statement):
+            read += 1
+            yield row
+
+    rows, stream = Database.rows, Database.stream
+    monkeypatch.setattr(Database, "rows", counted)
+    monkeypatch.setattr(Database, "stream", streamed)
+
+    def note_as_a_command(text: str) -> int:
+        nonlocal read
+        space.reopen()
+        read = 0
+        assert space.note("pkg1/m1.py", text)["created"]
+        return read
+
+    note_as_a_command("registers the agent, too")
+    few = note_as_a_command("with none")
+    with space.engine.database.transaction() as connection:
+        connection.execute(OLD)
+    assert note_as_a_command("with many") == few
+    assert not space.note("pkg1/m1.py", "with many")["created"]
+    shown = space.engine.list_frames("pkg1/m1.py", frame_type="note", content=True)["frames"]
+    assert [one["content"] for one in shown][:2] == ["with many", "with none"]
 
 
 KILLED = """

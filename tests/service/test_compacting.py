@@ -54,7 +54,7 @@ def test_it_compacts_by_itself_when_it_pays(
         for edition in range(16, 30):
             _save(folder, edition)
             workspace.status()
-        assert workspace.status()["state"] == "watching"
+        assert workspace.status()["state"] == "current"
         assert workspace.sql(COMPACTED)["rows"] == told
         assert workspace.validate()["errors"] == []
         notes = workspace.list_frames("module.py", frame_type="note", content=True)["frames"]
