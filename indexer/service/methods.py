@@ -333,7 +333,8 @@ class Methods(ABC):
     def shared_gc(self, unused_seconds: float, *, dry_run: bool = False) -> JsonObject:
         """Drop from the team's store what nobody has used for so long.
 
-        The store's own clock counts.
+        The store's own clock counts. Uses are noted once a day, so a time is a day or more; 0 drops
+        everything that nobody computes just now.
         """
         found: JsonObject = self._operate("shared-gc", locals())
         return found
