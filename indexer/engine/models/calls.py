@@ -63,6 +63,8 @@ class ModelCalls:
         self._on_answer = on_answer
         self._lock = threading.Lock()
         self._client: ModelClient | None = None
+        self._former: list[ModelClient] = []
+        """Clients of earlier settings, which calls under way may use."""
         self._brake = Brake()
         self._came: deque[Answered] = deque()
         self._arrived = threading.Event()
@@ -83,6 +85,19 @@ class ModelCalls:
         self._settings.key()
 
     # -- on the writing thread
+
+    def resume(self, settings: LlmSettings, caps: Caps) -> None:
+        """Ask again after a stop, or under other settings; what was used until now counts."""
+        with self._lock:
+            if settings != self._settings:
+                self._settings = settings
+                if self._client is not None:
+                    self._former.append(self._client)
+                    self._client = None
+            self._failures = 0
+            self._brake.stop.clear()
+            self.budget.reopen(caps)
+            self.stopped = None
 
     @property
     def has_room(self) -> bool:
@@ -181,8 +196,8 @@ class ModelCalls:
         self._asked.clear()
         # Whoever waits has nothing left to wait for.
         self._arrived.set()
-        if self._client is not None:
-            self._client.close()
+        for client in (*self._former, *([self._client] if self._client else [])):
+            client.close()
 
     # -- on a thread of its own
 
