@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 from indexer import Workspace
 from tests.frames.space import python
 from tests.llm.conftest import FILES, Asking, Serving, declaration
+from tests.llm.paid import has_answers
 from tests.llm.server import Handler, ModelServer, answer, fails, held
 from tests.service.conftest import Service, wait_until
 
@@ -299,3 +301,24 @@ def test_what_a_run_may_use_bounds_a_watcher_too(
     wait_until(lambda: f"no more model calls ({cap})" in str(service.health()["frames"]), "it told")
     service.goes_idle()
     assert server.calls == 3
+
+
+def test_a_second_signal_stops_a_watcher_at_once_with_what_was_answered(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    patient = "import indexer.service.maintainer as maintainer\nmaintainer.GRACE = 600"
+    first, never = threading.Event(), threading.Event()
+    server.then(held(first), held(first), held(never), held(never))
+    space = asking(llm="watch = true")
+    service = serving(space, inject=patient)
+    server.wait_for(4)
+    service.process.send_signal(signal.SIGINT)
+    first.set()
+    has_answers(space.root, 2)
+    assert service.process.poll() is None
+    service.process.send_signal(signal.SIGINT)
+    service.process.wait(60)
+    never.set()
+    space.open()
+    assert space.engine.regenerate()["calls"] == 6
+    space.engine.close()

@@ -170,6 +170,10 @@ class ModelCalls:
         """Wait until an answer has come."""
         self._arrived.wait(seconds)
 
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        self._arrived.set()
+
     def stop(self, reason: str) -> None:
         """Begin nothing more; calls under way go on."""
         if self.stopped is None:
@@ -181,7 +185,8 @@ class ModelCalls:
         """Wait for an answer that was not looked at; False when none comes in time."""
         while len(self._came) <= self._tried:
             left = deadline - time.monotonic()
-            if left <= 0 or len(self._came) >= len(self._asked):
+            over = left <= 0 or self._in_flight.is_hurried
+            if over or len(self._came) >= len(self._asked):
                 return False
             self._arrived.clear()
             if len(self._came) <= self._tried:
