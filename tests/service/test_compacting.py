@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from indexer.service.workspace import Workspace
-from tests.service.conftest import wait_until
+from tests.support.waiting import wait_until
 
 Start = Callable[..., Any]
 

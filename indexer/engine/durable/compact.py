@@ -63,7 +63,7 @@ def compacting_pays(engine: Engine) -> bool:
     return engine.database.size() >= PAYS * size
 
 
-class Compaction:
+class Compaction(LongWork):
     """Drops at once and folds and rewrites what is left in parts, so that others get a turn."""
 
     def __init__(self, engine: Engine, keep_seconds: float | None) -> None:
@@ -83,12 +83,6 @@ class Compaction:
     def step(self) -> bool:
         """Go on; True when it is done."""
         return next(self._steps, True)
-
-    def wait(self) -> None:
-        """There is always something to do."""
-
-    def leave(self) -> None:
-        """Nothing is under way between two steps."""
 
     def close(self) -> None:
         """What was done until now stays done; the next compaction does the rest."""

@@ -332,7 +332,7 @@ class _LeaseKeeper:
             self._thread.start()
 
     def drop(self, keys: Iterable[MemoKey]) -> None:
-        """These are held no more."""
+        """Renew these leases no more."""
         with self._lock:
             self._held.difference_update(keys)
 
