@@ -17,19 +17,19 @@ from indexer.errors import ExitCode
 @click.option(
     "--keep",
     metavar="TIME",
-    default="30d",
-    show_default=True,
     callback=duration,
-    help="Keep everything younger than TIME (10m, 2h, 30d).",
+    help="Keep only bodies younger than TIME (10m, 2h, 30d), not all that kept roots have.",
 )
-def command(options: Globals, keep: float) -> int:
-    """Forget the bodies of old generated frames that are no longer the newest.
+def command(options: Globals, keep: float | None) -> int:
+    """Forget old roots and old generated frames, and make the index file smaller.
 
-    Their ids stay, and so does everything that agents wrote. Rows of the index that later ones
-    repeat go too, whatever their age: no command shows them.
+    How many roots are kept is set by `history.keep` and `history.keep_count` in merkle.toml.
+    What agents and models wrote is never dropped, nor what a recorded context or a session names.
+    A service compacts by itself when it has nothing else to do and the index has grown.
 
     \b
-    Example:
+    Examples:
+      merkle compact
       merkle compact --keep 7d
     """
     with open_workspace(options) as workspace:
@@ -42,4 +42,10 @@ def _text(document: JsonObject) -> str:
     dropped = counted(document["dropped"], "body", "bodies")
     text = f"dropped {dropped}, kept {document['kept']:,}"
     repeated = counted(document["repeated_heads"], "repeated row", "repeated rows")
-    return f"{text}; dropped {repeated} of heads" if document["repeated_heads"] else text
+    if document["repeated_heads"]:
+        text += f"; dropped {repeated} of heads"
+    roots, frames = document["forgotten_roots"], document["forgotten_frames"]
+    if roots or frames:
+        text += f"; forgot {counted(roots, 'root')} and {counted(frames, 'frame')}"
+    before, after = document["bytes_before"], document["bytes_after"]
+    return f"{text}\nthe index had {before:,} bytes and has {after:,}"

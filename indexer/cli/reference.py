@@ -82,7 +82,10 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "shared push": ("pushed", "offered", "pending"),
     "shared pull": ("pulled", "known", "refused", "reasons"),
     "shared gc": ("dropped", "bodies", "dry_run"),
-    "compact": ("dropped", "kept", "repeated_heads"),
+    "compact": (
+        "dropped", "kept", "repeated_heads", "forgotten_roots", "forgotten_frames",
+        "bytes_before", "bytes_after",
+    ),
     "lock": ("path", "root", "folders", "written"),
     "prove": ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof"),
     "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),

@@ -121,7 +121,7 @@ def _pull_text(document: JsonObject) -> str:
     default="90d",
     show_default=True,
     callback=duration,
-    help="Drop what no member has asked for in TIME (12h, 90d), by the store's clock.",
+    help="Drop what no member has asked for in TIME (90d; a day or more), by the store's clock.",
 )
 @click.option("--dry-run", is_flag=True, help="Only tell how much that would be.")
 def gc(options: Globals, unused: float, dry_run: bool) -> int:

@@ -146,6 +146,13 @@ def _text(value: object) -> str:
     return value.strip()
 
 
+def _positive_number(value: object) -> int:
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if not re.fullmatch(r"\d{1,9}", text.strip(), re.ASCII) or int(text) == 0:
+        raise ValueError(f"{on_screen(repr(value))} is not a number of 1 or more")
+    return int(text)
+
+
 SETTINGS: Final = (
     Setting(
         "scan.size_limit", "bytes", 8 << 20, parse_bytes, "larger files get an id but no frames"
@@ -155,6 +162,10 @@ SETTINGS: Final = (
     Setting("watch.settle_max", "ms", 5000, _milliseconds, "longest wait for things to settle"),
     Setting("watch.rescan", "s", 900, _positive_seconds, "time between full scans of the service"),
     Setting("watch.idle_exit", "s", None, _seconds_or_none, "stop the service when unused so long"),
+    Setting(
+        "history.keep", "s", 30 * 86400, parse_duration, "older roots and frames are forgotten"
+    ),
+    Setting("history.keep_count", "number", 1000, _positive_number, "most roots that are kept"),
     Setting("service.wait", "s", 30, parse_duration, "how long a command waits for the index"),
     Setting(
         "shared.url", "address", None, _address, "the team's store; none: no sharing", shown=_masked

@@ -275,6 +275,8 @@ class Keeper:
             candidates.append(self._next_flush)
         if self._maintainer.due:
             candidates.append(self._rest_until)
+        if self._maintainer.again_at is not None:
+            candidates.append(self._maintainer.again_at)
         return min(candidates)
 
     def _do_jobs(self) -> None:
@@ -306,6 +308,9 @@ class Keeper:
         if self._next_flush and now >= self._next_flush:
             self._next_flush = 0.0
             self._guard(self._flush)
+        again_at = self._maintainer.again_at
+        if again_at is not None and now >= again_at:
+            self._maintainer.try_again()
         if self._maintainer.due and now >= self._rest_until:
             self._guard(self._maintainer.step)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from typing import Final
 
+from indexer.engine.durable.compact import SAVES_BETWEEN, Compaction, compacting_pays
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.make.processes import OtherCodeError
+from indexer.engine.models.backoff import Backoff
 from indexer.engine.models.calls import GRACE, ModelCalls
 from indexer.engine.models.intake import end, take_in, take_in_left
 from indexer.engine.models.model_pass import ModelPass
@@ -20,6 +23,17 @@ from indexer.errors import MerkleError, UsageError
 from indexer.generators.llm.budget import Caps
 from indexer.regenerate.plan import sources_of
 from indexer.store.journal import JournalWriteError
+
+_SERVER: Final = "server"
+_PASSING: Final = ("unreachable", "refused")
+"""Why calls stop that may be answered another time."""
+
+
+def _caps(settings: LlmSettings) -> Caps:
+    """What a watcher may use: as much as a run, and no more calls than any watcher."""
+    caps, calls = settings.caps(None, None), int(settings.values["watch_calls"])
+    most = calls if caps.max_calls is None else min(calls, caps.max_calls)
+    return Caps(most, caps.max_cost)
 
 
 class Maintainer:
@@ -35,6 +49,12 @@ class Maintainer:
         self._passes: list[OnePass | ModelPass] = []
         self._types: dict[str, FrameType] | None = None
         self._calls: ModelCalls | None = None
+        self._settings: LlmSettings | None = None
+        """Those that the calls are made with."""
+        self._backoff = Backoff()
+        """Questions that failed, and the server itself while it does."""
+        self.again_at: float | None = None
+        """When something that failed is to be tried again."""
         engine.in_flight.serve(self._answered)
         self.due = False
         """Whether something may be stale."""
@@ -46,7 +66,10 @@ class Maintainer:
         self._version = -1
         """Of the heads, when everything was last made."""
         self._only_indexing = False
-        """Whether everything is made, and only postings are due."""
+        """Whether everything is made, and only postings and compacting are due."""
+        self._compaction: Compaction | None = None
+        self._looked_at = 0
+        """The newest root when it was last looked at whether compacting pays."""
 
     @property
     def owes(self) -> bool:
@@ -64,8 +87,18 @@ class Maintainer:
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""
         self._drop_passes()
+        if self._compaction is not None:
+            # For when there is nothing to do again.
+            self._leave_compaction()
+            self._looked_at = 0
         self._only_indexing = False
         self.due = True
+
+    def try_again(self) -> None:
+        """What failed has rested long enough."""
+        self._backoff.take_up()
+        self.again_at = self._backoff.next_at()
+        self.begin()
 
     def notice_job(self) -> None:
         """A job may have stored what calls for more, and no batch tells of it."""
@@ -116,8 +149,33 @@ class Maintainer:
         heads = self._engine.frames.heads
         if heads.unindexed:
             heads.index_some()
-        self._only_indexing = bool(heads.unindexed)
+        self._only_indexing = bool(heads.unindexed) or self._compact_some()
         self.due = self.due or self._only_indexing
+
+    def _compact_some(self) -> bool:
+        """With nothing else to do, a step of compacting where that pays; True: there is more."""
+        head = self._engine.trees.head()
+        if self._compaction is None:
+            if head is None or head.seq - self._looked_at < SAVES_BETWEEN:
+                return False
+            self._looked_at = head.seq
+            if not compacting_pays(self._engine):
+                return False
+            self._compaction = Compaction(self._engine, None)
+        try:
+            done = self._compaction.step()
+        except MerkleError:
+            # Not worth a word to anybody unless the index fails too, which others will notice.
+            done = True
+        if done:
+            self._leave_compaction()
+        return not done
+
+    def _leave_compaction(self) -> None:
+        """What it has dropped stays dropped; the file is rewritten another time."""
+        if self._compaction is not None:
+            self._compaction.close()
+            self._compaction = None
 
     def _advance(self, current: OnePass | ModelPass) -> bool:
         """One chunk of a pass; True when this step is over."""
@@ -151,6 +209,7 @@ class Maintainer:
         self.reused += current.outcome.count("reused")
         self._engine.publish_frames(list(current.outcome.events))
         if isinstance(current, ModelPass):
+            self._note_outage(current)
             self._held_back[current.type.name] = self._why_held_back(current)
         if done:
             current.close()
@@ -172,19 +231,40 @@ class Maintainer:
             settings = load_llm_settings(engine.root) if declared.writers else None
             if settings is not None and settings.values["watch"]:
                 calls, most = self._model_calls(settings), settings.values["watch_calls_per_pass"]
-                found.append(ModelPass(engine, declared, Outcome(), calls, most_wanted=most))
+                found.append(
+                    ModelPass(
+                        engine, declared, Outcome(), calls,
+                        most_wanted=most, backoff=self._backoff,
+                    )
+                )  # fmt: skip
             else:
                 found.append(one_pass(engine, declared, Outcome(), patience=PATIENCE_SERVED))
         return found
 
     def _model_calls(self, settings: LlmSettings) -> ModelCalls:
-        """The calls of this watcher: one budget as long as it lives."""
+        """The calls of this watcher: one budget as long as it lives, under the present settings."""
+        caps = _caps(settings)
         if self._calls is None:
-            caps = Caps(settings.values["watch_calls"])
             self._calls = ModelCalls(
                 self._engine.in_flight, settings, caps, on_answer=self._answered
             )
+        elif settings != self._settings:
+            # What failed may have failed because of the old ones.
+            self._backoff.forget()
+            self._calls.resume(settings, caps)
+        elif self._calls.stopped in _PASSING and not self._backoff.rests(_SERVER):
+            self._calls.resume(settings, caps)
+        self._settings = settings
         return self._calls
+
+    def _note_outage(self, current: ModelPass) -> None:
+        """Leave a server alone that does not answer, for longer each time, and not for ever."""
+        stopped = self._calls.stopped if self._calls is not None else None
+        if stopped in _PASSING and not self._backoff.rests(_SERVER):
+            self._backoff.failed(_SERVER)
+        elif stopped is None and current.outcome.count("generated"):
+            self._backoff.worked(_SERVER)
+        self.again_at = self._backoff.next_at()
 
     def _answered(self) -> None:
         """Called by the thread of a call: there is something to take in."""
@@ -203,6 +283,7 @@ class Maintainer:
 
     def close(self) -> None:
         """Take in the answers that are there or nearly there, then end the worker processes."""
+        self._leave_compaction()
         asked = self._engine.in_flight
         # From now on nobody looks after what comes later.
         asked.serve(None)

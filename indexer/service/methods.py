@@ -284,8 +284,12 @@ class Methods(ABC):
         """
         return self._operate("report", locals())
 
-    def compact(self, keep_seconds: float) -> JsonObject:
-        """Forget the bodies of old deterministic frames."""
+    def compact(self, keep_seconds: float | None = None) -> JsonObject:
+        """Forget old history and the bodies of old deterministic frames, and shrink the index.
+
+        Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept
+        as long as they belong to such a root or, with a time, only if they are younger than that.
+        """
         return self._operate("compact", locals())
 
     def shared_status(self) -> JsonObject:
@@ -312,7 +316,8 @@ class Methods(ABC):
     def shared_gc(self, unused_seconds: float, *, dry_run: bool = False) -> JsonObject:
         """Drop from the team's store what nobody has used for so long.
 
-        The store's own clock counts.
+        The store's own clock counts. Uses are noted once a day, so a time is a day or more; 0 drops
+        everything that nobody computes just now.
         """
         return self._operate("shared-gc", locals())
 

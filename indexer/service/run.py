@@ -131,7 +131,7 @@ async def _serve(
         servers.append((_server(page.application(api)), page.listener))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, _stop, engine, stop)
     if page is not None:
         show(page.url)
     tell("scanning")
@@ -148,6 +148,13 @@ async def _serve(
         for server, _ in servers:
             server.leave()
         await serving
+
+
+def _stop(engine: Engine, stop: asyncio.Event) -> None:
+    """End politely; asked for a second time, without waiting for what models have yet to say."""
+    if stop.is_set():
+        engine.in_flight.hurry()
+    stop.set()
 
 
 def _server(application: ASGIApp) -> _Server:

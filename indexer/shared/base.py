@@ -8,6 +8,9 @@ from typing import Final, NamedTuple, Protocol
 from indexer.core.frames import BodyHash, MemoKey
 from indexer.errors import UncheckedError
 
+COARSE_SECONDS: Final = 86400.0
+"""A use is noted only where the last one is older than this, so as not to write at every read."""
+
 GRACE_SECONDS: Final = 3600.0
 """A body so young may be about to be named by an entry: sweeping leaves it."""
 
@@ -95,8 +98,8 @@ class SharedStore(Protocol):
         """Take the right to compute some keys; returns those that nobody else holds."""
         ...
 
-    def renew(self, holder: str, seconds: float) -> int:
-        """Hold on to every lease that has not run out; how many there are."""
+    def renew(self, keys: Sequence[MemoKey], holder: str, seconds: float) -> int:
+        """Hold on to those leases of some keys that have not run out; how many there are."""
         ...
 
     def release(self, keys: Sequence[MemoKey], holder: str) -> None:

@@ -78,6 +78,8 @@ class Client:
         self._seal = Seal(member.namespace, member.team_key)
         self._broken: set[bytes] = set()
         """Keys whose rows were refused: what is computed instead takes their place."""
+        self._unreleased: set[MemoKey] = set()
+        """Leases that could not be given back yet."""
         self._opener = opener
         self._clock = clock
         self._store: SharedStore | None = None
@@ -155,19 +157,30 @@ class Client:
         """Lease keys that nobody else computes, and return those that this member now has to."""
         seconds = self.member.lease_seconds
         granted = self._write(lambda store: store.lease(keys, self.holder, seconds))
+        self._unreleased.difference_update(keys)
         return {MemoKey(key) for key in granted}
 
     def release(self, keys: Sequence[MemoKey]) -> None:
-        """Give leases back; where that fails, they run out."""
-        if self._store is not None and keys:
+        """Give leases back; where that fails, with the next connection, unless they ran out."""
+        self._unreleased.update(keys)
+        if self._store is not None and self._unreleased:
             try:
-                self._write(lambda store: store.release(keys, self.holder))
+                self._write(self._give_back)
             except SharedError as error:
                 self.problem = error
 
-    def renew(self, holder: str) -> int:
-        """Renew a holder's leases, so that they do not end while results are computed."""
-        return self._write(lambda store: store.renew(holder, self.member.lease_seconds))
+    def _give_back(self, store: SharedStore) -> None:
+        if self._unreleased:
+            store.release(sorted(self._unreleased), self.holder)
+            self._unreleased.clear()
+
+    def renew(self, keys: Sequence[MemoKey], holder: str) -> int:
+        """Renew a holder's leases of some keys, so that they do not end while those are computed.
+
+        Whatever else the holder was granted, and could not give back, runs out.
+        """
+        seconds = self.member.lease_seconds
+        return self._write(lambda store: store.renew(keys, holder, seconds))
 
     def wait(self, seconds: float) -> None:
         """Sleep until there may be something new, at most so long."""
@@ -221,6 +234,8 @@ class Client:
         if self._store is None:
             member = self.member
             self._store = self._opener(member.url, member.namespace, member.timeout)
+            if self.may_write:
+                self._give_back(self._store)
         return self._store
 
     def _rest(self, error: SharedError) -> None:

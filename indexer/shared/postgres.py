@@ -13,6 +13,7 @@ from psycopg import errors
 
 from indexer.core.frames import MemoKey
 from indexer.shared.base import (
+    COARSE_SECONDS,
     GRACE_SECONDS,
     ReadOnlyError,
     Row,
@@ -31,7 +32,6 @@ SLOWEST: Final = 30.0
 """Seconds that a statement may take at least: a large batch over a thin line is no outage."""
 
 _ATTEMPTS: Final = 8
-_COARSE: Final = "1 day"
 """How exactly the time of the last use is kept: reading must not mean writing."""
 
 Result = TypeVar("Result")
@@ -117,7 +117,7 @@ class PostgresStore:
         """The entries of some keys, with their bodies."""
         found = self._rows(
             "SELECT e.key, e.generation, e.content, e.mac, b.body,"
-            f" e.used_at < now() - interval '{_COARSE}'"
+            f" e.used_at < now() - interval '{COARSE_SECONDS} seconds'"
             " FROM merkle_entries e LEFT JOIN merkle_bodies b"
             " ON b.namespace = e.namespace AND b.sha256 = e.content"
             " WHERE e.namespace = %s AND e.key = ANY(%b::bytea[])",
@@ -207,13 +207,14 @@ class PostgresStore:
         )
         return {row[0] for row in granted}
 
-    def renew(self, holder: str, seconds: float) -> int:
-        """Hold on to every lease that has not run out; how many there are."""
+    def renew(self, keys: Sequence[MemoKey], holder: str, seconds: float) -> int:
+        """Hold on to those leases of some keys that have not run out; how many there are."""
         return self._in_transaction(
             lambda: self._execute(
                 "UPDATE merkle_leases SET expires_at = now() + %s * interval '1 second'"
-                " WHERE namespace = %s AND holder = %s AND expires_at > now()",
-                (float(seconds), self._namespace, holder),
+                " WHERE namespace = %s AND key = ANY(%b::bytea[]) AND holder = %s"
+                " AND expires_at > now()",
+                (float(seconds), self._namespace, sorted(set(keys)), holder),
             )
         )
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from indexer.core.frames import MemoKey
 from indexer.shared.base import (
+    COARSE_SECONDS,
     GRACE_SECONDS,
     ReadOnlyError,
     Row,
@@ -40,7 +41,6 @@ _SCHEMA: Final = """
     CREATE INDEX IF NOT EXISTS entries_content ON entries (namespace, content);
 """
 _VERSION: Final = 1
-_COARSE_SECONDS: Final = 86400.0
 _AT_ONCE: Final = 500
 """Keys in one statement; SQLite counts parameters."""
 
@@ -129,7 +129,7 @@ class SqliteStore:
             for marks, group in _groups(keys)
             for (key,) in self._connection.execute(
                 f"SELECT key FROM entries WHERE namespace = ? AND key IN {marks} AND used_at < ?",
-                (self._namespace, *group, now - _COARSE_SECONDS),
+                (self._namespace, *group, now - COARSE_SECONDS),
             )
         ]
         if old:
@@ -195,15 +195,18 @@ class SqliteStore:
                 )
             }
 
-    def renew(self, holder: str, seconds: float) -> int:
-        """Hold on to every lease that has not run out; how many there are."""
+    def renew(self, keys: Sequence[MemoKey], holder: str, seconds: float) -> int:
+        """Hold on to those leases of some keys that have not run out; how many there are."""
         with self._transaction() as connection:
             now = time.time()
-            return connection.execute(
-                "UPDATE leases SET expires_at = ?"
-                " WHERE namespace = ? AND holder = ? AND expires_at > ?",
-                (now + seconds, self._namespace, holder, now),
-            ).rowcount
+            return sum(
+                connection.execute(
+                    "UPDATE leases SET expires_at = ? WHERE namespace = ?"
+                    f" AND key IN {marks} AND holder = ? AND expires_at > ?",
+                    (now + seconds, self._namespace, *group, holder, now),
+                ).rowcount
+                for marks, group in _groups(keys)
+            )
 
     def release(self, keys: Sequence[MemoKey], holder: str) -> None:
         """Give leases back."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +12,7 @@ from typing import Any, Final
 import duckdb
 
 from indexer.errors import CorruptError, MerkleError, UncheckedError
+from indexer.store.atomic import sync_folder
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
 from indexer.store.utf8_folder import Utf8Folder
@@ -18,6 +21,9 @@ Row = tuple[Any, ...]
 
 _PIECE: Final = 20_000
 
+REWRITTEN: Final = (".new", ".new.wal", ".new.wal.checkpoint", ".new.wal.recovery")
+"""The endings of the files that a rewriting leaves when it is broken off."""
+
 # What DuckDB says of a file that is broken, cut off, or another kind of database.
 _DAMAGE: Final = (
     "corrupt",
@@ -25,7 +31,7 @@ _DAMAGE: Final = (
     "not a valid duckdb",
     "invalidated",
     "could not read enough bytes",
-    "loading external extensions is disabled",
+    "is an existing extension",
     "failure while replaying wal",
     "internal error",
 )
@@ -73,6 +79,14 @@ class Database:
         self._path = path
         self._damaged = False
         self._place = Utf8Folder(path.parent)
+        self._gate = threading.Lock()
+        """Held for moments by readers that come and go, and while the file changes places."""
+        self._readers = 0
+        self.writes = 0
+        """How many transactions were committed since this was opened."""
+        with contextlib.suppress(OSError):
+            # Where nothing can be removed nothing will be rewritten.
+            self.remove_rewritten()
         try:
             self._connection = _connect(self._place, path.name)
         except BaseException:
@@ -116,6 +130,19 @@ class Database:
             return self._connection.cursor()
 
     @contextlib.contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for one reader, and the file does not change places until it is closed."""
+        with self._gate:
+            cursor = self.cursor()
+            self._readers += 1
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+            with self._gate:
+                self._readers -= 1
+
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """All of the statements inside, or none."""
         with self._translated("cannot write to the index"):
@@ -127,16 +154,17 @@ class Database:
                     self._connection.rollback()
                 raise
             self._connection.commit()
+            self.writes += 1
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query, on a cursor of its own."""
-        with self._translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+        with self._translated("cannot read the index"), self.reading() as cursor:
             return cursor.execute(statement, list(parameters)).fetchall()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Callable[[str, Sequence[object]], list[Row]]]:
         """Several queries that see one and the same moment."""
-        with self._translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+        with self._translated("cannot read the index"), self.reading() as cursor:
             cursor.begin()
             try:
                 yield lambda statement, parameters: cursor.execute(
@@ -148,7 +176,7 @@ class Database:
 
     def stream(self, statement: str) -> Iterator[Row]:
         """The rows of a query a piece at a time, for results that are large beside what is kept."""
-        with self._translated("cannot read the index"), contextlib.closing(self.cursor()) as cursor:
+        with self._translated("cannot read the index"), self.reading() as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_PIECE):
                 yield from rows
@@ -157,6 +185,44 @@ class Database:
         """Fold the WAL into the file."""
         with self._translated("cannot checkpoint the index"):
             self._connection.execute("CHECKPOINT")
+
+    # -- another file in its place
+
+    @property
+    def rewritten(self) -> Path:
+        """Where a rewriting puts the file that is to take this one's place."""
+        return self._place.path / (self._path.name + REWRITTEN[0])
+
+    def size(self) -> int:
+        """How large the file is."""
+        return self._path.stat().st_size
+
+    def remove_rewritten(self) -> None:
+        """Remove what a rewriting left that was broken off."""
+        for ending in REWRITTEN:
+            self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+
+    def take_place(self) -> bool:
+        """Let the rewritten file take this one's place; False while somebody reads.
+
+        It must be closed, durable, and hold what this one holds. Until the renaming the old file
+        is the index, with everything in it and no WAL beside it; from then on the new one is.
+        """
+        with self._gate, self._translated("cannot rewrite the index"):
+            if self._readers:
+                return False
+            self._connection.execute("CHECKPOINT")
+            self._connection.close()
+            try:
+                # The new file must not find a WAL of the old one.
+                if not self._path.with_name(self._path.name + ".wal").exists():
+                    fresh = self._path.with_name(self.rewritten.name)
+                    fresh.chmod(self._path.stat().st_mode & 0o777)
+                    os.replace(fresh, self._path)
+                    sync_folder(self._path.parent)
+            finally:
+                self._connection = _connect(self._place, self._path.name)
+            return True
 
     def _migrate(self) -> None:
         with self._translated("cannot read the index"):
@@ -186,6 +252,11 @@ class Database:
             self.checkpoint()
 
 
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def append_rows(
     connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[object]]
 ) -> None:
@@ -209,8 +280,8 @@ def _connect(place: Utf8Folder, name: str) -> duckdb.DuckDBPyConnection:
         connection = duckdb.connect(
             str(place.path / name),
             config={
-                # A query must not reach other files, and must not be able to allow itself to.
-                "enable_external_access": "false",
+                # A file of another kind must not make DuckDB load what would read it.
+                "extension_directory": os.devnull,
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
                 # Deterministic and light: an index of 100,000 nodes needs neither many threads
@@ -222,5 +293,10 @@ def _connect(place: Utf8Folder, name: str) -> duckdb.DuckDBPyConnection:
             },
         )
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        # A query must not reach other files, and must not be able to allow itself to; only a
+        # rewriting makes one, and none is there otherwise.
+        allowed = ", ".join(quoted(str(place.path / (name + ending))) for ending in REWRITTEN)
+        connection.execute(f"SET allowed_paths = [{allowed}]")
+        connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection

@@ -20,7 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.store.database import Database, Row, append_rows, put_meta
-from indexer.store.postings import TO_BE_FOLDED, Indexed
+from indexer.store.postings import Indexed
 from indexer.store.sessions import SessionRows
 
 Made = dict[tuple[str, str], FrameId]
@@ -104,6 +104,11 @@ _FRAME_COLUMNS: Final = (
     "seq, frame_id, path, type, agent, basis, content, node_id, inputs, meta, created_ns"
 )
 
+_HEADS: Final = (
+    "SELECT path, type, agent, frame_id, basis, content, verified, config, action FROM head_log"
+    " {where} QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
+)
+
 
 class FrameStore:
     """Reads and writes frames of one workspace."""
@@ -130,24 +135,21 @@ class FrameStore:
         """Every head, one after the other; what many have alike is one object in memory."""
         same: dict[bytes | None, bytes | None] = {}
         words: dict[str, str] = {}
-        for (
-            path,
-            kind,
-            agent,
-            frame,
-            basis,
-            content,
-            verified,
-            config,
-            action,
-        ) in self._database.stream(
-            "SELECT path, type, agent, frame_id, basis, content, verified, config, action"
-            " FROM head_log"
-            " QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
-        ):
-            key = (path, words.setdefault(kind, kind), words.setdefault(agent, agent))
-            shared = same.setdefault(config, config)
-            yield key, Head(frame, basis, content, verified, shared, Action(action))
+        for row in self._database.stream(_HEADS.format(where="")):
+            (path, kind, agent), head = _head(row)
+            shared = head._replace(config=same.setdefault(head.config, head.config))
+            yield (path, words.setdefault(kind, kind), words.setdefault(agent, agent)), shared
+
+    def head(self, path: str, frame_type: str, agent: str) -> Head | None:
+        """One head, by its path, type and agent."""
+        where = "WHERE path = ? AND type = ? AND agent = ?"
+        rows = self._database.rows(_HEADS.format(where=where), [path, frame_type, agent])
+        return _head(rows[0])[1] if rows else None
+
+    def heads_among(self, places: Sequence[str], types: Sequence[str]) -> dict[HeadKey, Head]:
+        """The heads of some types at some paths."""
+        where = "WHERE path IN (SELECT unnest(?)) AND type IN (SELECT unnest(?))"
+        return dict(map(_head, self._database.rows(_HEADS.format(where=where), [places, types])))
 
     def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:
         """The newest generation of every key."""
@@ -300,6 +302,21 @@ class FrameStore:
         )
         return {FrameId(row[0]) for row in rows}
 
+    def has_inputs(self, inputs: bytes) -> bool:
+        """Whether a list of inputs is stored."""
+        return self._has("input_lists WHERE hash = ?", inputs)
+
+    def has_frame(self, frame_id: FrameId) -> bool:
+        """Whether a frame is stored."""
+        return self._has("frame_log WHERE frame_id = ?", frame_id)
+
+    def has_body(self, content: BodyHash) -> bool:
+        """Whether a body is stored with its content."""
+        return self._has("bodies WHERE sha256 = ? AND content IS NOT NULL", content)
+
+    def _has(self, where: str, identity: bytes) -> bool:
+        return bool(self._database.rows(f"SELECT 1 FROM {where} LIMIT 1", [identity]))
+
     def input_hashes(self) -> set[bytes]:
         """The hashes of all stored lists of inputs."""
         return {row[0] for row in self._database.rows("SELECT hash FROM input_lists")}
@@ -449,36 +466,6 @@ class FrameStore:
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
 
-    def drop_bodies(self, unwanted: Sequence[BodyHash]) -> int:
-        """Forget the contents of some bodies; their rows stay."""
-        with self._database.transaction() as connection:
-            connection.execute(
-                "UPDATE bodies SET content = NULL WHERE sha256 IN (SELECT unnest(?::BLOB[]))",
-                [list(unwanted)],
-            )
-            # Without its content a memo entry would promise what it cannot give. Its generation
-            # stays, or an older one would count again.
-            connection.execute(
-                "UPDATE memo SET content = NULL WHERE content IN (SELECT unnest(?::BLOB[]))",
-                [list(unwanted)],
-            )
-            put_meta(connection, TO_BE_FOLDED, "yes")
-        return len(unwanted)
-
-    def drop_repeated_heads(self, part: int = 0, parts: int = 1) -> int:
-        """Drop rows of heads that a later row for the same frame repeats, in a part of the paths.
-
-        What is read of a head comes from the newest row of each frame at its place, which stays.
-        """
-        with self._database.transaction() as connection:
-            dropped = connection.execute(
-                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log"
-                " WHERE hash(path) % $1 = $2 QUALIFY row_number() OVER"
-                " (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC) > 1)",
-                [parts, part],
-            ).fetchone()
-        return int(dropped[0]) if dropped else 0
-
 
 def _stored(row: Row) -> StoredFrame:
     seq, frame_id, path, kind, agent, basis, content, node_id, inputs, meta, created_ns = row
@@ -487,6 +474,11 @@ def _stored(row: Row) -> StoredFrame:
         NodeId(node_id), inputs, meta, created_ns,
     )  # fmt: skip
     return StoredFrame(seq, frame)
+
+
+def _head(row: Row) -> tuple[HeadKey, Head]:
+    path, kind, agent, frame, basis, content, verified, config, action = row
+    return (path, kind, agent), Head(frame, basis, content, verified, config, Action(action))
 
 
 def _frame_row(seq: int, frame: Frame) -> Row:

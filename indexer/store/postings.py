@@ -169,8 +169,11 @@ class PostingStore:
         return lengths
 
     def are_to_be_folded(self) -> bool:
-        """Whether bodies were dropped since everything was last folded."""
-        return bool(self._database.rows("SELECT 1 FROM meta WHERE key = ? LIMIT 1", [TO_BE_FOLDED]))
+        """Whether bodies were dropped since everything was last folded, or terms have many rows."""
+        if self._database.rows("SELECT 1 FROM meta WHERE key = ? LIMIT 1", [TO_BE_FOLDED]):
+            return True
+        rows, terms = self._database.rows("SELECT count(*), count(DISTINCT term) FROM postings")[0]
+        return bool(rows > 2 * terms)
 
     def note_folded(self) -> None:
         """Record that every part has been folded."""

@@ -30,7 +30,7 @@ def run_query(
     database: Database, query: str, limit: int, timeout: float
 ) -> tuple[list[str], list[list[Any]], bool]:
     """Columns, at most `limit` rows in JSON values, and whether there were more."""
-    with contextlib.closing(database.cursor()) as cursor:
+    with database.reading() as cursor:
         _refuse_all_but_one_select(cursor, query)
         timer = threading.Timer(timeout, cursor.interrupt)
         timer.daemon = True

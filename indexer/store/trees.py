@@ -21,6 +21,9 @@ from indexer.store.database import Database, Row, append_rows, put_meta
 
 _GONE = 0
 
+_FROM = "history_from"
+"""What the meta table says the oldest recorded root is, once older ones were forgotten."""
+
 
 class Root(NamedTuple):
     """One recorded state of the workspace."""
@@ -131,7 +134,8 @@ class TreeStore:
         )
         if not rows:
             return None
-        return NodeId(rows[0][0]), self.tree_at(rows[0][1])
+        # What is older than the history was so when it begins.
+        return NodeId(rows[0][0]), self.tree_at(max(rows[0][1], self.oldest_seq()))
 
     def listings(self) -> dict[str, Listing] | None:
         """The stat cache, or None when it lags behind the newest root."""
@@ -206,9 +210,20 @@ class TreeStore:
         problems = [(seq, "is not matched by the log of nodes") for seq, *_ in rows]
         gaps = self._database.rows("SELECT max(seq), count(*), count(DISTINCT seq) FROM root_log")
         newest, total, distinct = gaps[0]
-        if total and not newest == total == distinct:
-            problems.append((newest, f"{total} roots recorded, numbered up to {newest}"))
+        first = self.oldest_seq()
+        if total and not newest - first + 1 == total == distinct:
+            problems.append((newest, f"{total} roots recorded, numbered {first} to {newest}"))
         return problems
+
+    def oldest_seq(self) -> int:
+        """The number of the oldest root that is not forgotten."""
+        rows = self._database.rows("SELECT value FROM meta WHERE key = ?", [_FROM])
+        return int(rows[0][0]) if rows else 1
+
+    def first_seq_since(self, at_ns: int) -> int | None:
+        """The number of the first root that was recorded at a time or after it."""
+        rows = self._database.rows("SELECT min(seq) FROM root_log WHERE at_ns >= ?", [at_ns])
+        return None if rows[0][0] is None else int(rows[0][0])
 
     def largest(self, limit: int, seq: int) -> list[str]:
         """The paths of the largest files, largest first; kept while `seq` is the newest root."""
@@ -255,6 +270,19 @@ class TreeStore:
                 put_meta(connection, "listed_seq", str(seq))
         self._head = root
         return root
+
+    def forget_before(self, seq: int) -> int:
+        """Forget the roots before a recorded one, with what only they held; gives their number."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "DELETE FROM node_log WHERE rowid IN (SELECT rowid FROM node_log WHERE seq <= ?"
+                " QUALIFY kind = 0"
+                "  OR row_number() OVER (PARTITION BY path ORDER BY seq DESC) > 1)",
+                [seq],
+            )
+            forgotten = connection.execute("DELETE FROM root_log WHERE seq < ?", [seq]).fetchone()
+            put_meta(connection, _FROM, str(seq))
+        return int(forgotten[0]) if forgotten else 0
 
     def put_remarks(self, remarks: Remarks) -> None:
         """Replace the remarks alone."""

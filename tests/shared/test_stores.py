@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from indexer.core.frames import MemoKey
 from indexer.shared.base import Row, SharedError, SharedStore, UnreachableError
+from indexer.shared.client import Client, Membership
 from indexer.shared.opening import open_store
 from indexer.shared.postgres import PostgresStore
 from indexer.shared.sqlite import SqliteStore
@@ -68,9 +69,9 @@ class Both(RuleBasedStateMachine):
     def lease(self, keys: list[MemoKey], holder: str, seconds: float) -> None:
         self.same("lease", keys, holder, seconds)
 
-    @rule(holder=st.sampled_from(HOLDERS))
-    def renew(self, holder: str) -> None:
-        self.same("renew", holder, 1e6)
+    @rule(keys=some_keys, holder=st.sampled_from(HOLDERS))
+    def renew(self, keys: list[MemoKey], holder: str) -> None:
+        self.same("renew", keys, holder, 1e6)
 
     @rule(keys=some_keys, holder=st.sampled_from(HOLDERS))
     def release(self, keys: list[MemoKey], holder: str) -> None:
@@ -150,9 +151,17 @@ def test_a_lease_goes_to_one_and_runs_out(store: SharedStore) -> None:
     # Asking again is no offence.
     assert store.lease(KEYS[:2], "ann", 0.0) == set(KEYS[:2])
     assert store.lease(KEYS, "bob", 1e6) == set(KEYS[:2])
-    assert store.renew("ann", 1e6) == len(KEYS) - 2
+    assert store.renew(KEYS, "ann", 1e6) == len(KEYS) - 2
     store.release(KEYS, "ann")
     assert store.lease(KEYS, "bob", 1e6) == set(KEYS)
+
+
+def test_only_the_leases_of_the_keys_that_are_named_are_renewed(store: SharedStore) -> None:
+    assert store.lease(KEYS, "ann", 1e6) == set(KEYS)
+    # For no time at all: it has run out at once, and no other has.
+    assert store.renew(KEYS[:1], "ann", 0.0) == 1
+    assert store.lease(KEYS, "bob", 1e6) == set(KEYS[:1])
+    assert store.renew(KEYS, "ann", 1e6) == len(KEYS) - 1
 
 
 def test_gc_spares_what_is_being_computed_and_what_is_in_use(store: SharedStore) -> None:
@@ -203,3 +212,35 @@ def test_a_file_that_is_no_store_is_said_to_be_none() -> None:
             open_store(f"sqlite://{folder}/team.db", "team", 1)
         with pytest.raises(UnreachableError):
             open_store(f"sqlite://{folder}/nowhere/team.db", "team", 1)
+
+
+def test_leases_that_could_not_be_given_back_are_with_the_next_connection(tmp_path: Path) -> None:
+    url, now = f"sqlite:///{tmp_path / 'team.db'}", [0.0]
+    reachable = [True]
+
+    class Flaky(SqliteStore):
+        def release(self, keys: Sequence[MemoKey], holder: str) -> None:
+            if not reachable[0]:
+                raise UnreachableError("the connection is gone")
+            super().release(keys, holder)
+
+    def opener(url: str, namespace: str, timeout: float) -> SharedStore:
+        if not reachable[0]:
+            raise UnreachableError("nobody there")
+        return Flaky(tmp_path / "team.db", namespace, timeout)
+
+    client = Client(Membership(url, "team"), opener=opener, clock=lambda: now[0])
+    other = SqliteStore(tmp_path / "team.db", "team", 5.0)
+    try:
+        assert client.lease(KEYS) == set(KEYS)
+        reachable[0] = False
+        client.release(KEYS[:2])
+        # Nor is what comes while there is no connection forgotten.
+        client.release(KEYS[2:3])
+        assert other.lease(KEYS, "bob", 1e6) == set()
+        reachable[0], now[0] = True, 1000.0
+        client.has(KEYS)
+        assert other.lease(KEYS, "bob", 1e6) == set(KEYS[:3])
+    finally:
+        client.close()
+        other.close()

@@ -1,41 +1,83 @@
-"""Growth: forget the bodies of old deterministic frames, and rows that later ones repeat.
+"""Growth: forget old history, the bodies of old deterministic frames, and give the space back.
 
-What people wrote stays, and so do the ids of every frame.
+What people and models wrote stays, and so does what heads, manifests, sessions and the roots that
+are kept name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Final
 
 from indexer.core.arguments import Amount
-from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash
+from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, FrameId
 from indexer.engine.documents import JsonObject
 from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
-from indexer.store.database import Database
+from indexer.store.database import Database, put_meta
+from indexer.store.forgetting import Forgetting
 from indexer.store.postings import PARTS
+from indexer.store.rewrite import Rewriting
 from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 from indexer.store.share_queue import ShareQueue
+from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
+SAVES_BETWEEN: Final = 200
+"""Roots that are recorded before a service looks whether compacting pays."""
 
-def compact(engine: Engine, keep_seconds: Amount) -> LongWork:
-    """Forget the bodies of old deterministic frames."""
-    return Compaction(engine.frames, engine.database, keep_seconds)
+PAYS: Final = 1.5
+"""How many times its size after the last compaction the file has when compacting pays."""
+
+_COMPACTED: Final = "compacted"
+"""What the meta table has of the last compaction: the newest root then, and the file's size."""
+
+_ATTEMPTS: Final = 3
+"""How often a copy that writes made outdated is begun again before all of it is one step."""
+
+_LOOKS: Final = 200
+"""How often readers are waited for, one step each, before the old file is kept after all."""
+
+
+def compact(engine: Engine, keep_seconds: Amount | None = None) -> LongWork:
+    """Forget old history and the bodies of old deterministic frames, and shrink the index.
+
+    Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept
+    as long as they belong to such a root or, with a time, only if they are younger than that.
+    """
+    return Compaction(engine, keep_seconds)
+
+
+def compacting_pays(engine: Engine) -> bool:
+    """Whether the index grew enough since it was last compacted."""
+    head = engine.trees.head()
+    rows = engine.database.rows("SELECT value FROM meta WHERE key = ?", [_COMPACTED])
+    seq, size = map(int, rows[0][0].split()) if rows else (0, 0)
+    if head is None or head.seq - seq < SAVES_BETWEEN:
+        return False
+    engine.database.checkpoint()
+    return engine.database.size() >= PAYS * size
 
 
 class Compaction(LongWork):
-    """Drops bodies at once and folds what is left a part at a time, so that others get a turn."""
+    """Drops at once and folds and rewrites what is left in parts, so that others get a turn."""
 
-    def __init__(self, frames: Frames, database: Database, keep_seconds: float) -> None:
-        self._frames = frames
-        self._database = database
-        self._horizon = frames.clock.now_ns() - int(keep_seconds * 1e9)
-        self._dropped = self._kept = self._repeated = 0
+    def __init__(self, engine: Engine, keep_seconds: float | None) -> None:
+        self._frames: Frames = engine.frames
+        self._trees: TreeStore = engine.trees
+        self._database: Database = engine.database
+        self._forgetting = Forgetting(engine.database)
+        self._now = engine.clock.now_ns()
+        values = self._frames.declared.settings.values
+        self._keep_ns = int(float(values["history.keep"] or 0) * 1e9)
+        self._keep_count = int(values["history.keep_count"] or 1)
+        self._bodies_ns = None if keep_seconds is None else int(keep_seconds * 1e9)
+        self._dropped = self._kept = self._repeated = self._roots = self._rows = 0
+        self._before = self._after = 0
         self._steps = self._begin()
 
     def step(self) -> bool:
@@ -52,15 +94,19 @@ class Compaction(LongWork):
             "dropped": self._dropped,
             "kept": self._kept,
             "repeated_heads": self._repeated,
+            "forgotten_roots": self._roots,
+            "forgotten_frames": self._rows,
+            "bytes_before": self._before,
+            "bytes_after": self._after,
         }
 
     def _begin(self) -> Generator[bool]:
-        frames, postings = self._frames, self._frames.postings
-        kept, unwanted = self._sorted_out()
-        self._kept, self._dropped = len(kept), len(unwanted)
-        if unwanted:
-            frames.store.drop_bodies(unwanted)
-            frames.heads.forget()
+        postings = self._frames.postings
+        self._database.checkpoint()
+        self._before = self._database.size()
+        horizon = self._cut_roots()
+        yield False
+        self._drop(horizon)
         if postings.are_to_be_folded():
             for part in range(PARTS):
                 yield False
@@ -68,29 +114,98 @@ class Compaction(LongWork):
             postings.note_folded()
         for part in range(PARTS):
             yield False
-            self._repeated += frames.store.drop_repeated_heads(part, PARTS)
+            self._repeated += self._forgetting.drop_repeated_heads(part, PARTS)
+        # Only now: no posting has the number of a body whose row goes.
+        self._forgetting.drop_unnamed()
+        self._forget()
         self._database.checkpoint()
+        yield from self._rewrite()
+        self._note_size()
 
-    def _sorted_out(self) -> tuple[set[BodyHash], list[BodyHash]]:
+    def _cut_roots(self) -> int:
+        """Forget the roots that are too old or too many; gives the time the history begins at."""
+        head = self._trees.head()
+        if head is None:
+            return self._now - self._keep_ns
+        young = self._trees.first_seq_since(self._now - self._keep_ns) or head.seq
+        first = max(self._trees.oldest_seq(), young, head.seq - self._keep_count + 1)
+        if first > self._trees.oldest_seq():
+            self._roots = self._trees.forget_before(first)
+        oldest = self._trees.root_at(first)
+        by_count = oldest.at_ns if oldest is not None and first > young else 0
+        return max(self._now - self._keep_ns, by_count)
+
+    def _drop(self, horizon: int) -> None:
+        """Drop frames from before the history begins, and bodies that are not to be kept."""
+        until = horizon if self._bodies_ns is None else max(horizon, self._now - self._bodies_ns)
+        kept, old, named, wanted = self._sorted_out(until)
+        self._rows = self._forgetting.drop_frames(GENERATED_AGENT_PREFIX, horizon, named, wanted)
+        if self._bodies_ns is None:
+            kept |= self._forgetting.contents_in_roots()
+        unwanted = [one for one in sorted(old - kept) if self._frames.heads.has_body(one)]
+        self._kept, self._dropped = len(kept), len(unwanted)
+        if unwanted:
+            self._forgetting.drop_bodies(unwanted)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._frames.heads.forget()
+        self._frames.input_chains.forget()
+
+    def _sorted_out(
+        self, horizon: int
+    ) -> tuple[set[BodyHash], set[BodyHash], set[FrameId], set[BodyHash]]:
         """The bodies that heads, notes, manifests, sessions, the team or young frames want.
 
-        And the rest.
+        And those of the other frames; the frames that sessions name; the bodies that manifests
+        and the team want.
         """
         frames = self._frames
-        kept = {head.content for heads in frames.heads.slots.values() for head in heads.values()}
-        # What a model wrote was paid for.
-        kept |= frames.store.model_contents()
-        kept |= named_by_manifests(frames.store)
+        wanted = named_by_manifests(frames.store)
         # Nor may the team lose what it has yet to be given.
         due = [frames.heads.memo(key)[1] for key in ShareQueue(self._database).waiting()]
-        kept.update(content for content in due if content is not None)
-        named = SessionStore(self._database).attribute_values(FRAME_ATTRIBUTE)
-        old = set()
+        wanted.update(content for content in due if content is not None)
+        kept = {head.content for heads in frames.heads.slots.values() for head in heads.values()}
+        # What a model wrote was paid for.
+        kept |= frames.store.model_contents() | wanted
+        attributes = SessionStore(self._database).attribute_values(FRAME_ATTRIBUTE)
+        named, old = set[FrameId](), set[BodyHash]()
         for stored in frames.store.all_frames():
             frame = stored.frame
-            wanted = frame.created_ns >= self._horizon or frame.frame_id.hex() in named
-            if wanted or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
+            if frame.frame_id.hex() in attributes:
+                named.add(frame.frame_id)
+                kept.add(frame.content)
+            elif frame.created_ns >= horizon or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
                 kept.add(frame.content)
             else:
                 old.add(frame.content)
-        return kept, [one for one in sorted(old - kept) if frames.heads.has_body(one)]
+        return kept, old, named, wanted
+
+    # -- giving the space back
+
+    def _rewrite(self) -> Generator[bool]:
+        """Write the file anew, in steps where nobody writes meanwhile, otherwise in one."""
+        for attempt in range(_ATTEMPTS + 1):
+            rewriting = Rewriting(self._database)
+            with contextlib.ExitStack() as stack:
+                stack.callback(rewriting.leave)
+                yield from self._copy(rewriting, in_one=attempt == _ATTEMPTS)
+                for _ in range(_LOOKS):
+                    if rewriting.is_outdated:
+                        break
+                    if self._database.take_place():
+                        return
+                    yield False
+
+    def _copy(self, rewriting: Rewriting, *, in_one: bool) -> Iterator[bool]:
+        for _ in rewriting.steps():
+            if not in_one:
+                yield False
+                if rewriting.is_outdated:
+                    return
+
+    def _note_size(self) -> None:
+        head = self._trees.head()
+        self._after = self._database.size()
+        with self._database.transaction() as connection:
+            put_meta(connection, _COMPACTED, f"{head.seq if head else 0} {self._after}")

@@ -24,6 +24,9 @@ Moved = tuple[HeadKey, FrameId | None]
 
 _MOST_MOVED = 200_000
 
+FEW: Final = 32
+"""Look-ups that the store answers one by one; who asks for more has everything loaded."""
+
 
 class OtherTypes(NamedTuple):
     """The declared types beside one, without those that take in frames they do not keep."""
@@ -55,6 +58,7 @@ class HeadCache:
         self._bodies: BodyNumbers | None = None
         self._frames: dict[FrameId, int] | None = None
         self._inputs: set[bytes] | None = None
+        self._few_left = FEW
         self._next_seq: int | None = None
         self._next_number: int | None = None
         self._indexed_below: int | None = None
@@ -84,8 +88,28 @@ class HeadCache:
 
     def head(self, path: str, frame_type: str, agent: str) -> Head | None:
         """One head."""
+        if self._slots is None and self._is_one_of_few():
+            return self.store.head(path, frame_type, agent)
         heads = self.slots.get((frame_type, agent))
         return None if heads is None else heads.get(path)
+
+    def _is_one_of_few(self) -> bool:
+        """Whether this look-up is better answered by the store than by loading everything."""
+        self._few_left -= 1
+        return self._few_left >= 0
+
+    def heads_among(self, places: Iterable[str], types: Iterable[str]) -> dict[HeadKey, Head]:
+        """The heads of some types at some paths."""
+        wanted, kinds = list(places), frozenset(types)
+        if self._slots is None and self._is_one_of_few():
+            return self.store.heads_among(wanted, sorted(kinds))
+        return {
+            (path, kind, agent): heads[path]
+            for (kind, agent), heads in list(self.slots.items())
+            if kind in kinds
+            for path in wanted
+            if path in heads
+        }
 
     def heads_of(self, frame_type: str) -> Callable[[str, str], Head | None]:
         """A quick look-up of one type's heads by path and agent."""
@@ -135,6 +159,8 @@ class HeadCache:
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
+        if self._bodies is None and self._is_one_of_few():
+            return self.store.has_body(content)
         return content in self.body_numbers.numbers
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
@@ -149,6 +175,8 @@ class HeadCache:
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
+        if self._frames is None and self._is_one_of_few():
+            return self.store.has_frame(frame_id)
         return frame_id in self.frame_seqs
 
     @property
@@ -174,6 +202,8 @@ class HeadCache:
 
     def _has_inputs(self, inputs: bytes) -> bool:
         if self._inputs is None:
+            if self._is_one_of_few():
+                return self.store.has_inputs(inputs)
             self._inputs = self.store.input_hashes()
         return inputs in self._inputs
 
@@ -332,6 +362,7 @@ class HeadCache:
         with self._lock:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._models = self._next_seq = self._next_number = self._indexed_below = None
+            self._few_left = FEW
             self._current_below.clear()
             self._step(None)
         with self._moving:

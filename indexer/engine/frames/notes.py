@@ -259,14 +259,11 @@ def apply_frame(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
 
 def _take_back_proofs(frames: Frames, path: str, frame_type: str, batch: FrameBatch) -> None:
     """Folders above that are made from notes of this type have to be shown fresh again."""
-    above = paths.ancestors(path)
-    for (kind, agent), heads in frames.heads.slots.items():
-        if kind in (frame_type, EVERY_TYPE) and agent.startswith(GENERATED_AGENT_PREFIX):
-            for folder in above:
-                key = (folder, kind, agent)
-                head = batch.heads.get(key) or heads.get(folder)
-                if head is not None and head.verified is not None:
-                    batch.heads[key] = head._replace(verified=None)
+    above, kinds = paths.ancestors(path), (frame_type, EVERY_TYPE)
+    for key, stored in frames.heads.heads_among(above, kinds).items():
+        head = batch.heads.get(key) or stored
+        if key[2].startswith(GENERATED_AGENT_PREFIX) and head.verified is not None:
+            batch.heads[key] = head._replace(verified=None)
 
 
 def carry(

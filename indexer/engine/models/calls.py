@@ -64,6 +64,8 @@ class ModelCalls:
         self._on_answer = on_answer
         self._lock = threading.Lock()
         self._client: ModelClient | None = None
+        self._former: list[ModelClient] = []
+        """Clients of earlier settings, which calls under way may use."""
         self._brake = Brake()
         self._came: deque[Answered] = deque()
         self._arrived = threading.Event()
@@ -84,6 +86,19 @@ class ModelCalls:
         self._settings.key()
 
     # -- on the writing thread
+
+    def resume(self, settings: LlmSettings, caps: Caps) -> None:
+        """Ask again after a stop, or under other settings; what was used until now counts."""
+        with self._lock:
+            if settings != self._settings:
+                self._settings = settings
+                if self._client is not None:
+                    self._former.append(self._client)
+                    self._client = None
+            self._failures = 0
+            self._brake.stop.clear()
+            self.budget.reopen(caps)
+            self.stopped = None
 
     @property
     def has_room(self) -> bool:
@@ -156,6 +171,10 @@ class ModelCalls:
         """Wait until an answer has come."""
         self._arrived.wait(seconds)
 
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        self._arrived.set()
+
     def stop(self, reason: str) -> None:
         """Begin nothing more; calls under way go on."""
         if self.stopped is None:
@@ -167,7 +186,8 @@ class ModelCalls:
         """Wait for an answer that was not looked at; False when none comes in time."""
         while len(self._came) <= self._tried:
             left = deadline - time.monotonic()
-            if left <= 0 or len(self._came) >= len(self._asked):
+            over = left <= 0 or self._in_flight.is_hurried
+            if over or len(self._came) >= len(self._asked):
                 return False
             self._arrived.clear()
             if len(self._came) <= self._tried:
@@ -182,8 +202,8 @@ class ModelCalls:
         self._asked.clear()
         # Whoever waits has nothing left to wait for.
         self._arrived.set()
-        if self._client is not None:
-            self._client.close()
+        for client in (*self._former, *([self._client] if self._client else [])):
+            client.close()
 
     # -- on a thread of its own
 

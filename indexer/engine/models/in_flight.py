@@ -22,11 +22,19 @@ class InFlight:
         """Runs that may have answers under way."""
         self.left: set[ModelCalls] = set()
         """Calls whose run has ended, with answers that are still to be taken in."""
+        self.is_hurried = False
+        """Whether nobody wants to wait for answers any more."""
         self._wake: Callable[[], None] | None = None
 
     def serve(self, wake: Callable[[], None] | None) -> None:
         """Let a service be told when an answer comes for a run that has ended; None: no more."""
         self._wake = wake
+
+    def hurry(self) -> None:
+        """Wait for no answer any more, on any thread; those that have come are taken in."""
+        self.is_hurried = True
+        for calls in {*list(self.claims.values()), *list(self.left)}:
+            calls.wake()
 
     def tell(self) -> None:
         """An answer came for a run that has ended."""

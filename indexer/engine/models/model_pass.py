@@ -21,6 +21,7 @@ from indexer.engine.make.events import Event, Outcome
 from indexer.engine.make.item import Source, TextSource
 from indexer.engine.make.one_pass import CHUNK, one_pass
 from indexer.engine.make.workers import FileSource, read_exactly
+from indexer.engine.models.backoff import Backoff
 from indexer.engine.models.calls import Answered, ModelCalls, Prepare
 from indexer.engine.models.intake import take_in, take_in_left
 from indexer.engine.team.models import ModelTeam
@@ -69,6 +70,7 @@ class ModelPass:
         progress: Callable[[int], None] | None = None,
         asked_by: str | None = None,
         most_wanted: int | None = None,
+        backoff: Backoff | None = None,
     ) -> None:
         self._engine = engine
         self.type = declared
@@ -78,6 +80,8 @@ class ModelPass:
         self._progress = progress
         self._most_wanted = most_wanted
         """Ask nothing at all when more than this would be needed."""
+        self._backoff = backoff
+        """Questions that failed before; None where somebody asks for them now."""
         self._tree: Tree | None = None
         self._pass = one_pass(
             engine, declared, outcome, asked_by=asked_by, answers=self, patient=True
@@ -106,13 +110,19 @@ class ModelPass:
 
     def want(self, key: MemoKey, step: Step, source: Source) -> None:
         """There is no answer for this key yet."""
-        if key in self._failed:
+        if key in self._failed or self._rests(key):
             return
         known = self._wanted.get(key)
         if known is None:
             known = self._wanted[key] = _Want(source, step)
             self._unranked.append(key)
         known.steps[step.path] = step
+
+    def _rests(self, key: MemoKey) -> bool:
+        """Whether this failed a while ago; another generation of it is another question."""
+        if self._backoff is None:
+            return False
+        return self._backoff.rests((key, self._engine.frames.heads.memo(key)[0]))
 
     def action(self, key: MemoKey) -> Action:
         """Generated for the first frame that holds a new answer, reused for every other one."""
@@ -255,6 +265,8 @@ class ModelPass:
             if one.body is not None:
                 if one.meta is not None or want is not None:
                     self._new.add(one.key)
+                if self._backoff is not None:
+                    self._backoff.worked((one.key, one.generation))
                 if want is not None:
                     del self._wanted[one.key]
                     steps.update(want.steps)
@@ -283,6 +295,8 @@ class ModelPass:
 
     def _fail(self, one: Answered, want: _Want | None) -> None:
         self._failed.add(one.key)
+        if self._backoff is not None:
+            self._backoff.failed((one.key, one.generation))
         problem = one.problem or "no answer"
         for path in want.steps if want else ():
             self.outcome.events.append(Event("failed", path, self.type.name, None, problem))

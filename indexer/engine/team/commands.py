@@ -16,7 +16,7 @@ from indexer.engine.frames.recipe import memo_key
 from indexer.engine.settings import load_settings
 from indexer.engine.team.exchange import PUSH, TEAM_KEY, Exchange, membership
 from indexer.errors import UsageError
-from indexer.shared.base import Entry, ReadOnlyError, SharedError
+from indexer.shared.base import COARSE_SECONDS, Entry, ReadOnlyError, SharedError
 from indexer.shared.client import Client
 from indexer.shared.masking import masked
 from indexer.store.frames import FrameBatch
@@ -143,8 +143,14 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> JsonObje
 def shared_gc(engine: Engine, unused_seconds: Amount, *, dry_run: bool = False) -> JsonObject:
     """Drop from the team's store what nobody has used for so long.
 
-    The store's own clock counts.
+    The store's own clock counts. Uses are noted once a day, so a time is a day or more; 0 drops
+    everything that nobody computes just now.
     """
+    if 0 < unused_seconds < COARSE_SECONDS:
+        raise UsageError(
+            "uses are noted once a day: what was used within a day cannot be told apart",
+            hint="give a day or more, such as --unused 90d, or 0 to drop everything",
+        )
     client = _exchange(engine).client
     if not client.may_write:
         raise ReadOnlyError(

@@ -315,6 +315,7 @@ class _LeaseKeeper:
     def __init__(self, member: Membership, holder: str) -> None:
         self._member = member
         self._holder = holder
+        self._lock = threading.Lock()
         self._held: set[MemoKey] = set()
         """Of every run of this workspace: one of them must not let go of another's."""
         self._since = 0.0
@@ -323,7 +324,8 @@ class _LeaseKeeper:
 
     def hold(self, keys: Iterable[MemoKey]) -> None:
         """From now on these leases are renewed."""
-        self._held.update(keys)
+        with self._lock:
+            self._held.update(keys)
         self._since = time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
@@ -331,7 +333,8 @@ class _LeaseKeeper:
 
     def drop(self, keys: Iterable[MemoKey]) -> None:
         """Renew these leases no more."""
-        self._held.difference_update(keys)
+        with self._lock:
+            self._held.difference_update(keys)
 
     def close(self) -> None:
         """End the thread."""
@@ -345,9 +348,11 @@ class _LeaseKeeper:
         client = Client(self._member)
         try:
             while not self._ending.wait(self._member.lease_seconds / 3):
-                if self._held and time.monotonic() - self._since < LONGEST_HOLD:
+                with self._lock:
+                    held = sorted(self._held)
+                if held and time.monotonic() - self._since < LONGEST_HOLD:
                     # A lease that runs out costs work done twice, and nothing else.
                     with contextlib.suppress(SharedError):
-                        client.renew(self._holder)
+                        client.renew(held, self._holder)
         finally:
             client.close()

@@ -84,8 +84,9 @@ def find_root(trees: TreeStore, text: str) -> Root:
         found = trees.root_at(head.seq - int(match.group(1)))
         if found is None:
             raise UnknownRootError(
-                f"{text} goes back too far: the oldest recorded root is @-{head.seq - 1}",
-                hint="`merkle log` lists them",
+                f"{text} goes back too far: the oldest recorded root is"
+                f" @-{head.seq - trees.oldest_seq()}",
+                hint=_forgotten(trees) or "`merkle log` lists them",
             )
         return found
     if not is_id_prefix(text):
@@ -96,12 +97,24 @@ def find_root(trees: TreeStore, text: str) -> Root:
     hits = trees.roots_by_prefix(text)
     if not hits:
         raise UnknownRootError(
-            f"no recorded root begins with {text}", hint="`merkle log` lists the recorded roots"
+            f"no recorded root begins with {text}",
+            hint=_forgotten(trees) or "`merkle log` lists the recorded roots",
         )
     if len(hits) > 1:
         listed = ", ".join(hit.root.hex()[:16] for hit in hits[:5])
         raise UnknownRootError(f"{text} is ambiguous: {listed}", hint="give more digits")
     return hits[0]
+
+
+def _forgotten(trees: TreeStore) -> str | None:
+    """What became of older roots, where some were forgotten."""
+    oldest = trees.root_at(trees.oldest_seq())
+    if oldest is None or oldest.seq == 1:
+        return None
+    return (
+        f"roots from before {iso_utc(oldest.at_ns)} were forgotten by `merkle compact`,"
+        " as `history.keep` and `history.keep_count` say"
+    )
 
 
 def _is_manifest(engine: Engine, text: str) -> bool:

@@ -88,6 +88,13 @@ class Budget:
             self.tokens_out += tokens_out
             self._changed.notify_all()
 
+    def reopen(self, caps: Caps) -> None:
+        """Allow more again, within caps that count what was used before."""
+        with self._changed:
+            self.caps = caps
+            self._closed = False
+            self._changed.notify_all()
+
     def close(self) -> None:
         """Allow nothing more."""
         with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 from indexer import Workspace
 from tests.support.asking import FILES, Asking, Serving, declaration
 from tests.support.model_server import Handler, ModelServer, answer, fails, held
+from tests.support.paid import has_answers
 from tests.support.service import Service
 from tests.support.space import python
 from tests.support.waiting import wait_until
@@ -219,3 +221,105 @@ def test_the_model_of_one_workspace_is_asked_with_its_own_settings(
     space.declare(declaration(server.url))
     # The variant takes part in the fingerprint of files here, and so in nothing of before.
     assert space.engine.regenerate()["calls"] > 0
+
+
+# -- what failed, and what bounds a watcher
+
+SOON = "import indexer.engine.models.backoff as backoff\nbackoff.FIRST_REST = 0.2"
+"""What failed is tried again after a moment."""
+
+
+def test_a_question_that_failed_is_asked_again_only_when_its_file_changed(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    server.always = fails(400)
+    space = asking(llm="watch = true")
+    service = serving(space)
+    server.wait_for(4)
+    service.goes_idle()
+    (space.root / "src/one/a.py").write_text(python("a", value=3))
+    server.wait_for(5)
+    service.converges()
+    service.goes_idle()
+    assert server.calls == 5
+    # Whoever asks for it gets it tried.
+    server.always = answer
+    assert service.client.post("/v1/regenerate", {"node": ""})["failed"] == []
+    assert fresh(service) == 8
+
+
+def test_a_question_that_failed_is_asked_again_after_a_while(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    server.always = fails(400)
+    service = serving(asking(llm="watch = true"), inject=SOON)
+    server.wait_for(8)
+    server.always = answer
+    wait_until(lambda: fresh(service) == 8, "what failed was asked again")
+
+
+def test_an_outage_ends_by_itself(asking: Asking, serving: Serving, server: ModelServer) -> None:
+    files = {f"src/m{number}.py": python(f"f{number}") for number in range(9)}
+    server.always = fails(503)
+    service = serving(asking(files, llm="watch = true\nretries = 0"), inject=SOON)
+    wait_until(lambda: "unreachable" in str(service.health()["frames"]), "it is told")
+    server.always = answer
+    wait_until(lambda: fresh(service) == 11, "the server is asked again")
+    assert service.health()["frames"] is None
+
+
+def test_a_new_address_counts_at_once(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    server.always = fails(401)
+    space = asking(llm="watch = true")
+    service = serving(space)
+    wait_until(lambda: "refused" in str(service.health()["frames"]), "it is told")
+    service.goes_idle()
+    asked, other = server.calls, ModelServer()
+    try:
+        space.declare(declaration(other.url, llm="watch = true"))
+        (space.root / "README.md").write_text("# Moved\n")
+        wait_until(lambda: fresh(service) == 8, "the other server is asked")
+        assert (server.calls, other.calls) == (asked, 8)
+    finally:
+        other.stop()
+
+
+@pytest.mark.parametrize(
+    ("cap", "llm"),
+    [
+        ("max_calls", "max_calls = 3\n"),
+        # Three calls of at most 0.40 each fit, and four do not.
+        ("max_cost", 'max_cost = 1.3\n[llm.prices."gpt-4o-mini"]\ninput = 0\noutput = 1000\n'),
+    ],
+)
+def test_what_a_run_may_use_bounds_a_watcher_too(
+    asking: Asking, serving: Serving, server: ModelServer, cap: str, llm: str
+) -> None:
+    server.usage = (100, 400)
+    service = serving(asking(llm=f"watch = true\n{llm}"))
+    wait_until(lambda: f"no more model calls ({cap})" in str(service.health()["frames"]), "it told")
+    service.goes_idle()
+    assert server.calls == 3
+
+
+def test_a_second_signal_stops_a_watcher_at_once_with_what_was_answered(
+    asking: Asking, serving: Serving, server: ModelServer
+) -> None:
+    patient = "import indexer.service.maintainer as maintainer\nmaintainer.GRACE = 600"
+    first, never = threading.Event(), threading.Event()
+    server.then(held(first), held(first), held(never), held(never))
+    space = asking(llm="watch = true")
+    service = serving(space, inject=patient)
+    server.wait_for(4)
+    service.process.send_signal(signal.SIGINT)
+    first.set()
+    has_answers(space.root, 2)
+    assert service.process.poll() is None
+    service.process.send_signal(signal.SIGINT)
+    service.process.wait(60)
+    never.set()
+    space.open()
+    assert space.engine.regenerate()["calls"] == 6
+    space.engine.close()

@@ -68,6 +68,10 @@ def test_the_whole_round_by_commands(
     would = document(other, "shared", "gc", "--unused", "0", "--dry-run")
     assert would == {"dropped": made["generated"], "bodies": would["bodies"], "dry_run": True}
     assert document(other, "shared", "gc")["dropped"] == 0
+    # Uses are noted once a day: less cannot be told.
+    refused = document(other, "shared", "gc", "--unused", "23h", code=2)["error"]
+    assert "once a day" in refused["message"]
+    assert document(other, "shared", "gc", "--unused", "1d")["dropped"] == 0
     assert document(other, "shared", "gc", "--unused", "0")["dropped"] == made["generated"]
     assert document(member, "shared", "status")["entries"] == 0
     # The store forgot; the member has all of it still, and can give it again.

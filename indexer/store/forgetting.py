@@ -1,0 +1,112 @@
+"""Taking rows of frames away: what only repeats, what is too old, and what nothing names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from indexer.core.frames import BodyHash, FrameId
+from indexer.store.database import Database, put_meta
+from indexer.store.postings import TO_BE_FOLDED
+
+
+class Forgetting:
+    """Deletes frames and what belongs to them, each call in one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def drop_bodies(self, unwanted: Sequence[BodyHash]) -> int:
+        """Forget the contents of some bodies; their rows stay."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE bodies SET content = NULL WHERE sha256 IN (SELECT unnest(?::BLOB[]))",
+                [list(unwanted)],
+            )
+            # Without its content a memo entry would promise what it cannot give. Its generation
+            # stays, or an older one would count again.
+            connection.execute(
+                "UPDATE memo SET content = NULL WHERE content IN (SELECT unnest(?::BLOB[]))",
+                [list(unwanted)],
+            )
+            put_meta(connection, TO_BE_FOLDED, "yes")
+        return len(unwanted)
+
+    def drop_repeated_heads(self, part: int = 0, parts: int = 1) -> int:
+        """Drop rows of heads that a later row for the same frame repeats, in a part of the paths.
+
+        What is read of a head comes from the newest row of each frame at its place, which stays.
+        """
+        with self._database.transaction() as connection:
+            dropped = connection.execute(
+                "DELETE FROM head_log WHERE rowid IN (SELECT rowid FROM head_log"
+                " WHERE hash(path) % $1 = $2 QUALIFY row_number() OVER"
+                " (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC) > 1)",
+                [parts, part],
+            ).fetchone()
+        return int(dropped[0]) if dropped else 0
+
+    def drop_frames(
+        self, agent_prefix: str, until_ns: int, named: Iterable[FrameId], wanted: Iterable[BodyHash]
+    ) -> int:
+        """Forget the frames by agents of a prefix that were made before a time.
+
+        Those stay that are heads or were before the present ones, that were heads last for a
+        content which a recorded root still has, that a model wrote, that are named, or whose
+        bodies are wanted.
+        """
+        with self._database.transaction() as connection:
+            dropped = connection.execute(
+                "DELETE FROM frame_log WHERE created_ns < $until AND starts_with(agent, $prefix)"
+                " AND frame_id NOT IN (SELECT unnest($named::BLOB[]))"
+                " AND content NOT IN (SELECT unnest($wanted::BLOB[]))"
+                " AND content NOT IN (SELECT content FROM model_results)"
+                " AND frame_id NOT IN (SELECT frame_id FROM"
+                "  (SELECT path, type, agent, frame_id, max(seq) AS seq FROM head_log GROUP BY ALL)"
+                "  QUALIFY row_number() OVER"
+                "   (PARTITION BY path, type, agent ORDER BY seq DESC) <= 2)"
+                " AND frame_id NOT IN (SELECT arg_max(h.frame_id, h.seq)"
+                "  FROM frame_log f JOIN head_log h ON h.frame_id = f.frame_id"
+                "  WHERE f.node_id IN (SELECT node_id FROM node_log WHERE node_id IS NOT NULL)"
+                "  GROUP BY f.node_id, h.path, h.type, h.agent)",
+                {
+                    "until": until_ns, "prefix": agent_prefix,
+                    "named": list(named), "wanted": list(wanted),
+                },
+            ).fetchone()  # fmt: skip
+            connection.execute(
+                "DELETE FROM head_log WHERE frame_id NOT IN (SELECT frame_id FROM frame_log)"
+            )
+        return int(dropped[0]) if dropped else 0
+
+    def contents_in_roots(self) -> set[BodyHash]:
+        """The bodies of frames that were made for what a recorded root has."""
+        rows = self._database.rows(
+            "SELECT DISTINCT content FROM frame_log"
+            " WHERE node_id IN (SELECT node_id FROM node_log WHERE node_id IS NOT NULL)"
+        )
+        return {BodyHash(row[0]) for row in rows}
+
+    def drop_unnamed(self) -> None:
+        """Drop what nothing names any more: lists of inputs, memo entries, rows of bodies."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "DELETE FROM input_lists WHERE hash NOT IN ("
+                " WITH RECURSIVE named AS (SELECT inputs AS hash FROM frame_log"
+                "   WHERE inputs IS NOT NULL"
+                "  UNION SELECT i.base FROM named n JOIN input_lists i ON i.hash = n.hash"
+                "   WHERE i.base IS NOT NULL)"
+                " SELECT hash FROM named)"
+            )
+            # A key without an entry has the generation 0 and no result.
+            connection.execute(
+                "DELETE FROM memo WHERE rowid IN (SELECT rowid FROM memo"
+                " QUALIFY (generation = 0 AND content IS NULL)"
+                "  OR row_number() OVER (PARTITION BY key ORDER BY generation DESC,"
+                "  content IS NOT NULL DESC) > 1)"
+            )
+            # The last number stays, or it would be given again.
+            connection.execute(
+                "DELETE FROM bodies WHERE content IS NULL"
+                " AND number < (SELECT max(number) FROM bodies)"
+                " AND sha256 NOT IN (SELECT content FROM frame_log)"
+            )

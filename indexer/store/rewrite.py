@@ -1,0 +1,98 @@
+"""Writing the database anew: DuckDB keeps the space of rows that went, a new file has none of it.
+
+The new file is filled a piece at a time beside the old one, made durable, and then takes its
+place by one renaming. Whatever ends the process before that leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+import duckdb
+
+from indexer.store.database import Database, DatabaseError, quoted, translated
+
+_PIECE: Final = 200_000
+"""Rows that are copied at once."""
+
+_NAME: Final = "rewritten"
+
+
+class Rewriting:
+    """One attempt to write the database anew; only the writing thread goes on with it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._writes = database.writes
+        self._is_attached = False
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether something was written that the copy may lack."""
+        return self._database.writes != self._writes
+
+    def steps(self) -> Iterator[None]:
+        """Fill the new file, a piece at a time; after the last one it is closed and durable."""
+        database = self._database
+        database.remove_rewritten()
+        with self._cursor() as cursor:
+            cursor.execute(f"ATTACH {quoted(str(database.rewritten))} AS {_NAME}")
+            self._is_attached = True
+            old = _one(cursor, "SELECT current_database()")
+            cursor.execute(f'COPY FROM DATABASE "{old}" TO {_NAME} (SCHEMA)')
+            tables = cursor.execute(
+                "SELECT table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY ALL", [old]
+            ).fetchall()
+        for (table,) in tables:
+            source, target = f'"{old}"."{table}"', f'{_NAME}."{table}"'
+            with self._cursor() as cursor:
+                end = _one(cursor, f"SELECT coalesce(max(rowid) + 1, 0) FROM {source}")
+            for first in range(0, end, _PIECE):
+                yield
+                with self._cursor() as cursor:
+                    cursor.execute(
+                        f"INSERT INTO {target} SELECT * FROM {source}"
+                        f" WHERE rowid >= {first} AND rowid < {first + _PIECE}"
+                    )
+            with self._cursor() as cursor:
+                wanted, copied = (
+                    _one(cursor, f"SELECT count(*) FROM {name}") for name in (source, target)
+                )
+            if copied != wanted:
+                raise DatabaseError(f"{copied} of {wanted} rows of {table} were copied")
+        yield
+        with self._cursor() as cursor:
+            cursor.execute(f"CHECKPOINT {_NAME}")
+            cursor.execute(f"DETACH {_NAME}")
+        self._is_attached = False
+        _sync(str(database.rewritten))
+
+    def leave(self) -> None:
+        """Give it up; the index is as it was."""
+        if self._is_attached:
+            self._is_attached = False
+            with contextlib.suppress(duckdb.Error), self._database.reading() as cursor:
+                cursor.execute(f"DETACH {_NAME}")
+        self._database.remove_rewritten()
+
+    @contextlib.contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with translated("cannot rewrite the index"), self._database.reading() as cursor:
+            yield cursor
+
+
+def _one(cursor: duckdb.DuckDBPyConnection, statement: str) -> Any:
+    row = cursor.execute(statement).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

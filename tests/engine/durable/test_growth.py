@@ -1,0 +1,290 @@
+"""Growth: history is cut, the file gives space back, and nothing that is wanted goes with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from indexer.engine.durable.compact import Compaction
+from indexer.engine.tree.history import UnknownRootError
+from indexer.store.database import REWRITTEN, Database, Row
+from tests.support.engines import Engine
+from tests.support.space import Space, python
+
+REPOSITORY = Path(__file__).parents[3]
+SAVES = 300
+
+
+def module(number: int, edition: int) -> str:
+    """A module whose outline differs from edition to edition."""
+    return "\n".join(
+        python(f"f{number}_{part}", value=edition, doc=f"Does {part} in edition {edition}.")
+        for part in range(8)
+    )
+
+
+def fill(space: Space) -> None:
+    space.fill({f"pkg{n % 6}/m{n}.py": module(n, 0) for n in range(60)})
+    space.settle()
+
+
+def save(space: Space, edition: int) -> None:
+    space.write("pkg1/m1.py", module(1, edition))
+    space.settle()
+
+
+def size(space: Space) -> int:
+    """How large the index is once everything is folded into its file."""
+    space.engine.database.checkpoint()
+    return (space.root / ".merkle" / "index.duckdb").stat().st_size
+
+
+def inode(space: Space) -> int:
+    """Which file the index is."""
+    return (space.root / ".merkle" / "index.duckdb").stat().st_ino
+
+
+@pytest.fixture
+def space() -> Iterator[Space]:
+    """An empty workspace."""
+    made = Space()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def edited() -> Iterator[Space]:
+    """A workspace of which the last five roots are kept, after a dozen saves."""
+    space = Space()
+    space.declare("[history]\nkeep_count = 5\n")
+    fill(space)
+    for edition in range(1, 13):
+        save(space, edition)
+    yield space
+    space.close()
+
+
+def test_after_many_saves_and_compact_the_index_is_at_most_twice_a_fresh_one(space: Space) -> None:
+    space.declare("[history]\nkeep_count = 100\n")
+    fill(space)
+    space.note("pkg1/m1.py", "said of the first edition")
+    for edition in range(1, SAVES + 1):
+        save(space, edition)
+        # As after every command.
+        space.engine.database.checkpoint()
+    grown = size(space)
+    told = space.engine.compact()
+    fresh = space.clone()
+    try:
+        fresh.settle()
+        assert size(space) <= 2 * size(fresh) < grown
+    finally:
+        fresh.close()
+    assert told["forgotten_roots"] == SAVES + 1 - 100
+    assert told["bytes_before"] == grown
+    assert told["bytes_after"] < grown
+    space.valid()
+    space.reopen()
+    space.valid()
+    assert set(space.labels().values()) == {"fresh"}
+    assert space.frame("pkg1/m1.py", "note")["content"] == "said of the first edition"
+
+
+def test_kept_roots_keep_what_they_name(edited: Space) -> None:
+    def told() -> object:
+        return (
+            edited.engine.log()["roots"][:5],
+            [edited.engine.diff(f"@-{ago}", "@-0") for ago in range(5)],
+            [edited.engine.explain(path) for path, _ in edited.engine.tree.walk()],
+        )
+
+    before = told()
+    edited.engine.compact()
+    assert told() == before
+    roots = edited.engine.sql("SELECT lower(hex(node_id)) FROM node_log WHERE path = 'pkg1/m1.py'")
+    shown = edited.engine.list_frames("pkg1/m1.py", frame_type="outline", content=True)["frames"]
+    named = {frame["node_id"] for frame in shown if frame["content"]}
+    assert named == {row[0] for row in roots["rows"]}
+    assert len(named) == 5
+
+
+def test_diff_beyond_the_horizon_says_so(edited: Space) -> None:
+    old = edited.engine.log()["roots"][-1]["root"]
+    edited.engine.compact()
+    for beyond in ("@-5", old):
+        with pytest.raises(UnknownRootError) as caught:
+            edited.engine.diff(beyond, "@-0")
+        assert "were forgotten" in (caught.value.hint or "")
+    assert len(edited.engine.log()["roots"]) == 5
+    assert edited.engine.diff("@-4", "@-0")["modified"] == ["pkg1/m1.py"]
+
+
+def test_what_a_manifest_names_outlives_the_history(edited: Space) -> None:
+    manifest = edited.engine.compose(["pkg1/m1.py"], record=True)
+    for edition in range(20, 30):
+        save(edited, edition)
+    edited.engine.compact()
+    again = edited.engine.replay(manifest["manifest_id"])
+    assert again["messages"] == manifest["messages"]
+    edited.valid()
+
+
+def test_a_note_can_still_be_bound_to_what_was_read_within_the_history(edited: Space) -> None:
+    seen = edited.engine.get_node("pkg3/m3.py")["node_id"]
+    edited.engine.compact()
+    edited.write("pkg3/m3.py", module(3, 7))
+    edited.settle()
+    # Recorded long before the history begins, and current when it does.
+    written = edited.note("pkg3/m3.py", "about what was there", seen=seen)
+    assert written["freshness"] == "stale"
+
+
+def test_what_is_written_between_two_steps_is_in_the_new_file(edited: Space) -> None:
+    work, notes, before = Compaction(edited.engine, None), 0, inode(edited)
+    while not work.step():
+        if notes < 60:
+            edited.note("pkg2/m2.py", f"note {notes}")
+            notes += 1
+    work.close()
+    assert inode(edited) != before
+    edited.reopen()
+    shown = edited.engine.list_frames("pkg2/m2.py", frame_type="note", content=True)["frames"]
+    assert [frame["content"] for frame in shown] == [f"note {n}" for n in reversed(range(notes))]
+    edited.valid()
+
+
+def test_the_file_does_not_change_places_under_a_reader(edited: Space) -> None:
+    rows = edited.engine.database.stream("SELECT seq FROM root_log ORDER BY seq")
+    first, before = next(rows), inode(edited)
+    assert edited.engine.compact()["forgotten_roots"] == 8
+    assert inode(edited) == before
+    assert [first, *rows] == [(seq,) for seq in range(1, 14)]
+    edited.engine.compact()
+    assert inode(edited) != before
+    edited.valid()
+
+
+def test_what_was_left_of_a_rewriting_is_removed(edited: Space) -> None:
+    edited.engine.close()
+    outside = edited.base / "outside"
+    outside.write_text("mine")
+    left = [edited.root / ".merkle" / f"index.duckdb{ending}" for ending in REWRITTEN]
+    left[0].symlink_to(outside)
+    for path in left[1:]:
+        path.write_text("half")
+    edited.open()
+    assert not any(path.exists() or path.is_symlink() for path in left)
+    assert outside.read_text() == "mine"
+
+
+OLD = """
+INSERT INTO frame_log SELECT 1, unhex(sha256('f' || range)), 'old/' || range % 1000, 'outline',
+  'merkle:outline', unhex(sha256('b' || range)), unhex(sha256('c' || range)),
+  unhex(sha256('n' || range)), NULL, '{}', 0 FROM range(100000);
+INSERT INTO head_log SELECT 1, 'old/' || range % 1000, 'outline', 'merkle:outline',
+  unhex(sha256('f' || range)), unhex(sha256('b' || range)), unhex(sha256('c' || range)),
+  NULL, NULL, 'generated' FROM range(100000);
+INSERT INTO bodies SELECT unhex(sha256('c' || range)), 'body of ' || range, range + 1000, 3
+  FROM range(100000);
+"""
+"""A hundred thousand frames, with their heads and bodies."""
+
+
+def test_a_note_reads_no_more_rows_when_there_are_many_old_frames(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(space)
+    read = 0
+
+    def counted(database: Database, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        nonlocal read
+        found = rows(database, statement, parameters)
+        read += len(found)
+        return found
+
+    def streamed(database: Database, statement: str) -> Iterator[Row]:
+        nonlocal read
+        for row in stream(database, statement):
+            read += 1
+            yield row
+
+    rows, stream = Database.rows, Database.stream
+    monkeypatch.setattr(Database, "rows", counted)
+    monkeypatch.setattr(Database, "stream", streamed)
+
+    def note_as_a_command(text: str) -> int:
+        nonlocal read
+        space.reopen()
+        read = 0
+        assert space.note("pkg1/m1.py", text)["created"]
+        return read
+
+    note_as_a_command("registers the agent, too")
+    few = note_as_a_command("with none")
+    with space.engine.database.transaction() as connection:
+        connection.execute(OLD)
+    assert note_as_a_command("with many") == few
+    assert not space.note("pkg1/m1.py", "with many")["created"]
+    shown = space.engine.list_frames("pkg1/m1.py", frame_type="note", content=True)["frames"]
+    assert [one["content"] for one in shown][:2] == ["with many", "with none"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import indexer.store.database as database
+from indexer.store.rewrite import Rewriting
+from tests.support.engines import Engine
+
+moment = sys.argv[2]
+steps, replace, sync = Rewriting.steps, os.replace, database.sync_folder
+
+def dying_steps(self):
+    for number, _ in enumerate(steps(self)):
+        if moment == f"copied {number}":
+            os._exit(9)
+        yield
+    if moment == "copied":
+        os._exit(9)
+
+def dying_replace(old, new):
+    if moment == "before renaming":
+        os._exit(9)
+    replace(old, new)
+    if moment == "renamed":
+        os._exit(9)
+
+def dying_sync(folder):
+    sync(folder)
+    if moment == "durable":
+        os._exit(9)
+
+Rewriting.steps, os.replace, database.sync_folder = dying_steps, dying_replace, dying_sync
+with Engine(Path(sys.argv[1])) as engine:
+    engine.compact()
+os._exit(0)
+"""
+
+MOMENTS = ("copied 0", "copied 3", "copied 9", "copied", "before renaming", "renamed", "durable")
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_kill_between_any_two_steps_leaves_a_working_index(edited: Space, moment: str) -> None:
+    edited.note("pkg1/m1.py", "kept")
+    root = edited.engine.log()["roots"][0]
+    edited.engine.close()
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(edited.root), moment], cwd=REPOSITORY, check=False
+    )
+    assert done.returncode == 9, "it was not killed there"
+    with Engine(edited.root) as engine:
+        assert engine.log()["roots"][0] == root
+        assert engine.validate()["errors"] == []
+        assert engine.get_node("pkg1/m1.py", frame_type="note")["frames"][0]["content"] == "kept"
+        assert engine.compact()["bytes_after"] < 4 << 20
+        assert engine.validate()["errors"] == []
+    edited.open()
