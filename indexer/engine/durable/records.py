@@ -39,10 +39,15 @@ DUE: Final = "due"
 """Marks a record of a result that the team was to be given when it was written."""
 
 SESSION: Final = "session"
+ASIDE: Final = "aside"
 GROUP: Final = 1000
 """Bodies that are read together."""
 
 Record = Mapping[str, Any]
+
+
+class OtherFormatError(CorruptError):
+    """The journal is another release's or another workspace's: no single record is at fault."""
 
 
 class PackContentError(UsageError):
@@ -63,6 +68,8 @@ class RecordKind:
     """Whether the workspace has it already."""
     identity: Callable[[Record], object] | None = None
     """What two records of the same thing have in common; None where that is no single thing."""
+    replaces: bool = False
+    """Whether a later record of the same thing takes the place of an earlier one."""
     stored: Callable[[FrameStore], Iterator[JsonObject]] = lambda store: iter(())
     """What a database has of this kind, for a journal that has lost it."""
 
@@ -71,7 +78,7 @@ def apply_record(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     """Put one record into a batch."""
     kind = KINDS.get(record["kind"])
     if kind is None:
-        raise CorruptError(
+        raise OtherFormatError(
             f"the journal has a record of unknown kind {record['kind']!r}",
             hint="it was written by a later release: upgrade merkle",
         )
@@ -120,7 +127,7 @@ def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
 
 def _apply_format(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     if record["hash"] != frames.algorithm.name:
-        raise CorruptError(
+        raise OtherFormatError(
             f"the journal was written under {record['hash']}, this workspace uses"
             f" {frames.algorithm.name}",
             hint="restore .merkle/format.json",
@@ -235,7 +242,11 @@ def memo_record(key: MemoKey, generation: int, content: BodyHash, body: str) -> 
 
 
 def _apply_memo(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
-    content = BodyHash(bytes.fromhex(record["content"]))
+    content = body_hash(record["body"])
+    if content.hex() != record["content"]:
+        raise CorruptError(
+            f"the result {record['key'][:12]} is not what its hash says", hint="run `merkle repair`"
+        )
     key = MemoKey(bytes.fromhex(record["key"]))
     generation, known = batch.memo.get(key, frames.heads.memo(key))
     # The highest generation wins, in whatever order records come.
@@ -253,9 +264,10 @@ def _apply_model(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     content = BodyHash(bytes.fromhex(record["content"]))
     meta = json.dumps(record["meta"], sort_keys=True, ensure_ascii=False)
     key = MemoKey(bytes.fromhex(record["key"]))
-    known = batch.models.get(key) or frames.heads.model(key)
-    if known is None or known.generation < record["generation"]:
-        batch.models[key] = ModelResult(record["generation"], content, meta)
+    known = frames.heads.model(key)
+    if known is None or known.generation != record["generation"]:
+        result = ModelResult(record["generation"], content, meta)
+        batch.models.setdefault((key, record["generation"]), result)
 
 
 def _check_memo(algorithm: WorkspaceHash, record: JsonObject) -> None:
@@ -276,8 +288,8 @@ def _is_memo_known(frames: Frames, record: JsonObject) -> bool:
 
 
 def model_records(store: FrameStore) -> Iterator[JsonObject]:
-    """Everything that a model wrote."""
-    results = sorted(store.models().items())
+    """Everything that a model wrote, older generations included: each was paid for."""
+    results = store.paid()
     for start in range(0, len(results), GROUP):
         group = results[start : start + GROUP]
         bodies = store.bodies(result.content for _, result in group)
@@ -302,13 +314,23 @@ def _check_session(algorithm: WorkspaceHash, record: JsonObject) -> None:
     check_shape(record)
 
 
+# -- what `repair` has put aside
+
+
+def aside_record(record: Record, reason: str) -> JsonObject:
+    """What stands in a journal in the place of a record that could not be applied."""
+    return {"kind": ASIDE, "of": record["kind"], "reason": reason}
+
+
 KINDS: Final[dict[str, RecordKind]] = {
+    ASIDE: RecordKind(lambda frames, record, batch: None),
     "format": RecordKind(_apply_format),
     "agent": RecordKind(
         _apply_agent,
         _check_agent,
         is_known=lambda frames, record: record["id"] in frames.store.agents(),
         identity=lambda record: record["id"],
+        replaces=True,
         stored=agent_records,
     ),
     "frame": RecordKind(
@@ -326,7 +348,7 @@ KINDS: Final[dict[str, RecordKind]] = {
         _apply_model,
         _check_memo,
         is_known=_is_memo_known,
-        identity=lambda record: record["key"],
+        identity=lambda record: (record["key"], record["generation"]),
         stored=model_records,
     ),
     "manifest": RecordKind(
