@@ -73,7 +73,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "mcp install": ("client", "scope", "file", "name", "changed", "snippet"),
     "mcp uninstall": ("client", "scope", "file", "name", "changed"),
     "export": ("file", "records"),
-    "import": ("file", "records", "added", "diverged"),
+    "import": ("file", "records", "added", "unsigned", "diverged"),
     "shared status": (
         "configured", "url", "namespace", "read_only", "team_key", "detects", "reachable",
         "problem", "entries", "bodies", "bytes", "leases", "pending", "refused",

@@ -272,15 +272,18 @@ class Methods(ABC):
     def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file.
 
-        Everything, or what is about some nodes.
+        Everything, or what is about some nodes. Computed results are signed where the environment
+        has the team's key, so that they are believed where the key is known too.
         """
         found: JsonObject = self._operate("export", locals())
         return found
 
-    def import_(self, file: str | os.PathLike[str]) -> JsonObject:
+    def import_(self, file: str | os.PathLike[str], *, trust: bool = False) -> JsonObject:
         """Take in a pack.
 
-        It is checked whole, then journalled and stored; what is known already is left.
+        It is checked whole, then journalled and stored; what is known already is left. Computed
+        results are taken where the team's key vouches for them; with `trust` others are used here
+        too, and given to nobody.
         """
         found: JsonObject = self._operate("import", locals())
         return found

@@ -50,6 +50,8 @@ class FrameBatch:
     agents: list[Agent] = field(default_factory=list)
     due: list[tuple[MemoKey, int]] = field(default_factory=list)
     """Keys with generations that the team is to be given."""
+    unvouched: list[tuple[MemoKey, int]] = field(default_factory=list)
+    """Keys with generations whose results are nobody's word but a pack's."""
     manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
     indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
     """The bodies' numbers, and their postings where they are few; made as the batch is stored."""
@@ -167,6 +169,11 @@ class FrameStore:
             " QUALIFY row_number() OVER (PARTITION BY key ORDER BY generation DESC, rowid) = 1"
         )
         return {MemoKey(key): ModelResult(*result) for key, *result in rows}
+
+    def unvouched(self) -> set[tuple[MemoKey, int]]:
+        """Keys with generations whose results must not be passed on: a pack brought them."""
+        rows = self._database.rows("SELECT key, generation FROM unvouched")
+        return {(MemoKey(key), generation) for key, generation in rows}
 
     def paid(self) -> list[tuple[MemoKey, ModelResult]]:
         """Every result that a model wrote, older generations of a key included."""
@@ -408,7 +415,8 @@ class FrameStore:
         """Registered agents by id."""
         rows = self._database.rows(
             "SELECT id, role, capabilities FROM agent_log"
-            " QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1 ORDER BY id"
+            " QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC, rowid DESC) = 1"
+            " ORDER BY id"
         )
         return {id_: Agent(id_, role, tuple(able or ())) for id_, role, able in rows}
 
@@ -466,6 +474,7 @@ class FrameStore:
                 [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
             )
             append_rows(connection, "share_due", batch.due)
+            append_rows(connection, "unvouched", batch.unvouched)
             if batch.sessions is not None:
                 batch.sessions.write(connection)
             if batch.journal_number is not None:

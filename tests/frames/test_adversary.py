@@ -480,7 +480,7 @@ def test_names_of_any_bytes_have_frames_and_notes_that_travel(space: Space) -> N
     clone = space.clone()
     try:
         clone.engine.scan()
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         assert {action for action, _ in clone.events()} == {"reused"}
         for number, path in enumerate(texts):
             assert clone.frame(path, "note")["content"] == f"note {number}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from indexer.engine.documents import JsonObject
-from indexer.engine.durable.records import OtherFormatError, apply_record
+from indexer.engine.durable.records import UNFIT, OtherFormatError, apply_record
 from indexer.errors import CorruptError, MerkleError
 from indexer.store.database import DamagedError, UnwrittenError
 from indexer.store.frames import FrameBatch
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 500
 """Records redone in one transaction."""
 
-
-_UNFIT: Final = (MerkleError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a record that does not fit raises somewhere on its way."""
 
 _NOT_THE_RECORDS: Final = (DamagedError, JournalFileError, OtherFormatError, UnwrittenError)
 """What goes wrong whatever the record is."""
@@ -137,7 +134,7 @@ class Records:
                 self._redo_group(group)
             except _NOT_THE_RECORDS:
                 raise
-            except _UNFIT:
+            except UNFIT:
                 # One of them is to blame: the others must not suffer for it.
                 for one in group:
                     self._redo_one(*one)
@@ -156,7 +153,7 @@ class Records:
             self._redo_group([(number, record)])
         except _NOT_THE_RECORDS:
             raise
-        except _UNFIT as error:
+        except UNFIT as error:
             reason = error.message if isinstance(error, MerkleError) else repr(error)[:400]
             if self._aside is None:
                 raise UnappliedError(

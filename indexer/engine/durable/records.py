@@ -7,6 +7,7 @@ files, and a pack is the same on its way to another workspace.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,14 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_agent
 from indexer.engine.frames.freshness import note_basis
-from indexer.engine.frames.notes import CARRIED_FROM, MAX_META, apply_frame
+from indexer.engine.frames.notes import (
+    CARRIED_FROM,
+    MAX_BODY,
+    MAX_META,
+    apply_frame,
+    check_meta,
+)
+from indexer.engine.frames.roles import check_agent_id
 from indexer.engine.frames.types import TYPE_NAME
 from indexer.engine.search.manifests import apply_manifest, check_manifest, manifest_records
 from indexer.errors import CorruptError, MerkleError, UsageError
@@ -38,12 +46,31 @@ if TYPE_CHECKING:
 DUE: Final = "due"
 """Marks a record of a result that the team was to be given when it was written."""
 
+UNVOUCHED: Final = "unvouched"
+"""Marks the record of a result that came with a pack and that nobody vouched for."""
+
+SEAL: Final = "seal"
+"""Holds the team's word for the record of a result in a pack."""
+
+RESULTS: Final = ("memo", "model")
 SESSION: Final = "session"
 ASIDE: Final = "aside"
 GROUP: Final = 1000
 """Bodies that are read together."""
 
 Record = Mapping[str, Any]
+
+
+UNFIT: Final = (
+    MerkleError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a record that is not what it should be raises somewhere on its way."""
 
 
 class OtherFormatError(CorruptError):
@@ -87,9 +114,11 @@ def apply_record(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
 
 def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
     """A record of a pack, refused where its ids do not follow from what it holds."""
-    # What is due to a team is no pack's to say.
+    # What is due to a team, and what is vouched for, is no pack's to say.
     record.pop(DUE, None)
+    record.pop(UNVOUCHED, None)
     try:
+        _check_values(record)
         kind = KINDS.get(record["kind"])
         if kind is None or kind.check is None:
             raise PackContentError(f"unknown record kind {record['kind']!r}")
@@ -98,9 +127,39 @@ def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
         raise
     except ManifestProblem as problem:
         raise PackContentError(f"a manifest is not sound: {problem}") from problem
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, UsageError) as error:
-        raise PackContentError(f"a record is malformed: {error!r}") from error
+    except (*UNFIT, StopIteration) as error:
+        said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
+        raise PackContentError(
+            f"a record of kind {record['kind']!r} is malformed: {said}"
+        ) from error
     return record
+
+
+def _check_values(value: Any) -> None:
+    """Refuse numbers and texts that no table can hold, wherever they are."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            _check_values(name)
+            _check_values(one)
+    elif isinstance(value, list):
+        for one in value:
+            _check_values(one)
+    elif isinstance(value, str):
+        value.encode()
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number")
+    elif isinstance(value, int) and abs(value) >= 1 << 63:
+        raise ValueError("a number is too large")
+
+
+def _is_whole(value: object, below: int = 1 << 63) -> bool:
+    """Whether it is a whole number from 0 on; true and false are none."""
+    return type(value) is int and 0 <= value < below
+
+
+def _is_id(value: object, size: int = 32) -> bool:
+    """Whether it is an id of so many bytes, spelled as ids are."""
+    return isinstance(value, str) and bytes.fromhex(value).hex() == value and len(value) == 2 * size
 
 
 def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
@@ -109,15 +168,7 @@ def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
     try:
         if check is not None:
             check(algorithm, record)
-    except (
-        ManifestProblem,
-        MerkleError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        StopIteration,
-    ):
+    except (*UNFIT, StopIteration):
         return False
     return True
 
@@ -142,7 +193,10 @@ def _apply_agent(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
 
 
 def _check_agent(algorithm: WorkspaceHash, record: JsonObject) -> None:
-    check_agent(record["id"], record["role"], record["can"])
+    if not isinstance(record["can"], list):
+        raise PackContentError("an agent's capabilities are a list")
+    # As the command would have it: sorted, and all of the role's where none are named.
+    record["can"] = list(check_agent(record["id"], record["role"], record["can"]))
 
 
 def agent_records(store: FrameStore) -> Iterator[JsonObject]:
@@ -157,8 +211,9 @@ def agent_records(store: FrameStore) -> Iterator[JsonObject]:
 
 def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
     path, agent, kind = record["path"], record["agent"], record["type"]
-    if paths.parse(path) != path or agent.startswith(GENERATED_AGENT_PREFIX):
+    if paths.parse(path) != path:
         raise PackContentError(f"frame {record['frame_id'][:12]} is nobody's note")
+    check_agent_id(agent)
     if not TYPE_NAME.fullmatch(kind):
         raise PackContentError(f"{kind!r} is no frame type")
     basis = note_basis(algorithm, path, record["inputs"])
@@ -166,12 +221,14 @@ def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
         raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
     if not isinstance(record.get("head", True), bool):
         raise PackContentError(f"frame {record['frame_id'][:12]} is neither head nor history")
-    meta, origin = record["meta"], record.get(CARRIED_FROM, "")
-    texts = [*meta, *meta.values(), origin]
-    if not all(isinstance(text, str) for text in texts):
-        raise PackContentError(f"frame {record['frame_id'][:12]} has metadata that is no text")
-    bytes.fromhex(record["node_id"])
-    if not isinstance(record["created_ns"], int) or abs(record["created_ns"]) >= 1 << 63:
+    if len(record["body"].encode()) > MAX_BODY:
+        raise PackContentError(f"frame {record['frame_id'][:12]} is larger than a frame can be")
+    check_meta(record["meta"])
+    if CARRIED_FROM in record and not _is_id(record[CARRIED_FROM]):
+        raise PackContentError(f"frame {record['frame_id'][:12]} was carried from nowhere")
+    if not _is_id(record["node_id"], algorithm.size):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is about no node")
+    if type(record["created_ns"]) is not int:
         raise PackContentError(f"frame {record['frame_id'][:12]} has an impossible time")
 
 
@@ -253,6 +310,8 @@ def _apply_memo(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     if record["generation"] > generation or (record["generation"] == generation and not known):
         batch.memo[key] = (record["generation"], content)
     batch.bodies[content] = record["body"]
+    if record.get(UNVOUCHED):
+        batch.unvouched.append((key, record["generation"]))
     if record.get(DUE):
         # Redone after a loss, it may have reached the team since; the next push finds out.
         batch.due.append((key, record["generation"]))
@@ -273,13 +332,15 @@ def _apply_model(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
 def _check_memo(algorithm: WorkspaceHash, record: JsonObject) -> None:
     if body_hash(record["body"]).hex() != record["content"]:
         raise PackContentError("a memo entry's body is not what its hash says")
-    generation = record["generation"]
-    if len(bytes.fromhex(record["key"])) != 32 or not isinstance(generation, int):
+    if not _is_id(record["key"]):
         raise PackContentError("a memo entry has no proper key")
-    if not 0 <= generation < 1 << 31:
+    if not _is_whole(record["generation"], 1 << 31):
         raise PackContentError("a memo entry has an impossible generation")
-    if record["kind"] == "model" and len(json.dumps(dict(record["meta"]))) > MAX_META:
-        raise PackContentError("a model's result has more to say of itself than it should")
+    if record["kind"] == "model":
+        if not isinstance(record["meta"], dict):
+            raise PackContentError("what a model's result took is no object")
+        if len(json.dumps(record["meta"])) > MAX_META:
+            raise PackContentError("a model's result has more to say of itself than it should")
 
 
 def _is_memo_known(frames: Frames, record: JsonObject) -> bool:
@@ -289,7 +350,7 @@ def _is_memo_known(frames: Frames, record: JsonObject) -> bool:
 
 def model_records(store: FrameStore) -> Iterator[JsonObject]:
     """Everything that a model wrote, older generations included: each was paid for."""
-    results = store.paid()
+    results, unvouched = store.paid(), store.unvouched()
     for start in range(0, len(results), GROUP):
         group = results[start : start + GROUP]
         bodies = store.bodies(result.content for _, result in group)
@@ -297,7 +358,9 @@ def model_records(store: FrameStore) -> Iterator[JsonObject]:
             if result.content in bodies:
                 body = bodies[result.content]
                 record = memo_record(key, result.generation, result.content, body)
-                yield record | {"kind": "model", "meta": json.loads(result.meta)}
+                record |= {"kind": "model", "meta": json.loads(result.meta)}
+                is_ours = (key, result.generation) not in unvouched
+                yield record if is_ours else record | {UNVOUCHED: True}
 
 
 # -- sessions

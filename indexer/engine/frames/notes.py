@@ -127,7 +127,7 @@ def _check(
             f"the content has {size} bytes; a frame holds at most {MAX_BODY}",
             hint="say less, or split it over several types",
         )
-    _check_meta(meta)
+    check_meta(meta)
     found = [] if allow_secrets else find_secrets(content)
     if found:
         raise FrameRefusedError(
@@ -136,7 +136,8 @@ def _check(
         )
 
 
-def _check_meta(meta: Mapping[str, str]) -> None:
+def check_meta(meta: Mapping[str, str]) -> None:
+    """Refuse metadata that no frame may have."""
     if not all(isinstance(k, str) and isinstance(v, str) for k, v in meta.items()):
         raise FrameRefusedError("metadata must be text by name")
     if CARRIED_FROM in meta:

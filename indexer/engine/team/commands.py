@@ -14,11 +14,12 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import fresh_in
 from indexer.engine.frames.recipe import memo_key
 from indexer.engine.settings import load_settings
-from indexer.engine.team.exchange import PUSH, TEAM_KEY, Exchange, membership
+from indexer.engine.team.exchange import PUSH, Exchange, membership
 from indexer.errors import UsageError
 from indexer.shared.base import Entry, ReadOnlyError, SharedError
 from indexer.shared.client import Client
 from indexer.shared.masking import masked
+from indexer.shared.seal import TEAM_KEY
 from indexer.store.frames import FrameBatch
 from indexer.store.share_queue import ShareQueue
 
