@@ -49,6 +49,11 @@ def declaration(
 
 
 @pytest.fixture(autouse=True)
+def user_trusts(trusted: None) -> None:
+    """Here merkle.toml names servers, and its user has agreed."""
+
+
+@pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> str:
     """A key in the environment, and no proxy or settings of whoever runs the tests."""
     monkeypatch.setenv(KEY_NAME, KEY)

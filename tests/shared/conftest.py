@@ -19,6 +19,11 @@ from tests.shared.team import COUNTED, Member
 _numbers = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def user_trusts(trusted: None) -> None:
+    """Here merkle.toml names servers, and its user has agreed."""
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """The address of a server: the one that is named, or one of our own."""
