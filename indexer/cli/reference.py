@@ -88,7 +88,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),
     "report": ("file", "format", "root", "base", "state", "coverage"),
     "repair": ("repaired", "done", "gone", "quarantined", "records", "due", "root", "nodes"),
-    "config": ("workspace", "file", "settings"),
+    "config": ("workspace", "file", "trusted", "refused", "settings"),
     "doctor": ("checks", "healthy"),
     "completion": ("shell", "script"),
 }  # fmt: skip

@@ -36,7 +36,12 @@ from indexer.generators import base as generators
 from indexer.generators.base import Generator
 from indexer.generators.llm.options import make_writer
 from indexer.generators.llm.writer import ModelWriter
-from indexer.generators.registry import custom_policy, generator_names, make_generator
+from indexer.generators.registry import (
+    custom_policy,
+    generator_names,
+    is_installed,
+    make_generator,
+)
 from indexer.regenerate.plan import EVERY_TYPE, Rules, readers_of
 from indexer.synthesis import base as policies
 from indexer.synthesis.base import Policy, Tokens
@@ -172,7 +177,7 @@ def _refuse_custom_code(declared: Mapping[str, Any]) -> None:
     for name, table in declared.items():
         for key, known in ours.items():
             maker = _maker(name, key, table.get(key))
-            if maker is not None and maker[0] not in known:
+            if maker is not None and maker[0] not in known and is_installed(maker[0]):
                 raise TypeConfigError(
                     f"merkle.toml: types.{name}.{key}: {maker[0]!r} is not built in, and would run"
                     " code that this repository chose",
