@@ -21,6 +21,12 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# Temporary folders are in memory, where a sync costs nothing: this is about what is written, not
+# about how fast a disk is.
+_MEMORY = Path("/dev/shm")
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 1 << 30:
+    tempfile.tempdir = str(_MEMORY)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests get more time than others, where they do not say how much themselves."""
@@ -50,18 +56,6 @@ def trusted(user_folder: Path) -> None:
     """A user who trusts every workspace, for tests of what a trusted merkle.toml does."""
     user_folder.mkdir(parents=True)
     (user_folder / "trusted").write_text("/*\n")
-
-
-@pytest.fixture
-def fast_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder where a sync costs nothing, for tests of what is written rather than how durably."""
-    shared = Path("/dev/shm")
-    if not os.access(shared, os.W_OK) or shutil.disk_usage(shared).free < 1 << 30:
-        yield tmp_path_factory.mktemp("fast")
-        return
-    folder = Path(tempfile.mkdtemp(prefix="mk", dir=shared))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -134,4 +134,4 @@ def _is_trusted(address: str) -> bool:
         owner = os.lstat(address).st_uid
     except (OSError, ValueError):
         return False
-    return os.getuid() in (owner, 0)
+    return os.getuid() == owner

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import paths
 from indexer.core.arguments import File
-from indexer.core.frames import BodyHash
+from indexer.core.frames import BodyHash, body_hash
+from indexer.core.secrets import check_secrets, mask
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import (
     GROUP,
@@ -122,23 +123,32 @@ def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObjec
                 yield record | ({UNVOUCHED: True} if (key, generation) in unvouched else {})
 
 
-def import_pack(engine: Engine, file: File, *, trust: bool = False) -> JsonObject:
+def import_pack(
+    engine: Engine, file: File, *, trust: bool = False, allow_secrets: bool = False
+) -> JsonObject:
     """Take in a pack.
 
     It is checked whole, then journalled and stored; what is known already is left. Computed
     results are taken where the team's key vouches for them; with `trust` others are used here
-    too, and given to nobody.
+    too, and given to nobody. Secrets are refused in what was written, and masked in what was
+    generated.
     """
     frames, seal = engine.frames, _seal(engine)
     everything = [checked(engine.algorithm, record) for record in _body_of(engine, file)]
     records = []
     unsigned = 0
     for record in everything:
-        if record["kind"] in RESULTS and not _is_vouched(seal, record):
-            unsigned += 1
-            if not trust:
-                continue
-            record[UNVOUCHED] = True
+        if record["kind"] in RESULTS:
+            is_vouched = _is_vouched(seal, record)
+            # After the seal, which is of the text as it was sent.
+            _mask(record)
+            if not is_vouched:
+                unsigned += 1
+                if not trust:
+                    continue
+                record[UNVOUCHED] = True
+        elif not allow_secrets:
+            check_secrets(PackContentError, f"{record['kind']} in the pack", record)
         if record["kind"] != SESSION:
             records.append(record)
     sessions, diverged = _fresh_sessions(engine, everything)
@@ -177,6 +187,13 @@ def _check_rights(frames: Frames, records: Sequence[JsonObject]) -> None:
             is_kept = declared is not None and not declared.rules.gathers
             if is_kept or (author is not None and "write" not in author.capabilities):
                 record["head"] = False
+
+
+def _mask(record: dict[str, Any]) -> None:
+    """Do to a generated text what is done to those that are made here."""
+    body = mask(record["body"])
+    if body != record["body"]:
+        record |= {"body": body, "content": body_hash(body).hex()}
 
 
 def _fresh_sessions(
