@@ -98,6 +98,7 @@ Shout = Names = Told
 """
 
 
+@pytest.mark.usefixtures("trusted")
 @pytest.mark.parametrize("many", [1, 400])
 def test_generators_and_policies_of_ones_own_are_masked_too(
     space: Space, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
