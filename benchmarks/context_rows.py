@@ -148,9 +148,9 @@ def timed_keeps(engine: Engine) -> list[float]:
     times: list[float] = []
     keep: Callable[..., int] = engine.frames.heads.add
 
-    def timed(batch: object) -> int:
+    def timed(batch: object, before_commit: object = None) -> int:
         started = time.perf_counter()
-        seq = keep(batch)
+        seq = keep(batch, before_commit)
         times.append(time.perf_counter() - started)
         return seq
 

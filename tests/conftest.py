@@ -44,6 +44,20 @@ def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def user_folder(runtime_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user's own settings, empty: nothing of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(runtime_dir / "config"))
+    return runtime_dir / "config" / "merkle"
+
+
+@pytest.fixture
+def trusted(user_folder: Path) -> None:
+    """A user who trusts every workspace, for tests of what a trusted merkle.toml does."""
+    user_folder.mkdir(parents=True)
+    (user_folder / "trusted").write_text("/*\n")
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """An empty folder to be a workspace."""

@@ -79,6 +79,7 @@ LATE = {
         "indexer.shared.base",
         "indexer.shared.client",
         "indexer.shared.masking",
+        "indexer.shared.seal",
     },  # most workspaces have no team
     "cli.watch": {
         "indexer.service.run",

@@ -12,25 +12,45 @@ from indexer.cli.opening import root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
-from indexer.engine.models.settings import LLM_SETTINGS, LlmSetting, load_llm_settings
-from indexer.engine.settings import SETTINGS, Settings, load_settings
+from indexer.engine.models.settings import LLM_SETTINGS, load_llm_settings
+from indexer.engine.settings import (
+    FILE,
+    SETTINGS,
+    TRUST,
+    Origin,
+    Setting,
+    Value,
+    load_settings,
+    trust,
+)
 from indexer.errors import ExitCode
 
 
 @merkle_command("config")
 @click.option("--origin", is_flag=True, help="Also tell where each value came from.")
-def command(options: Globals, origin: bool) -> int:
+@click.option(
+    "--trust",
+    "trusting",
+    is_flag=True,
+    help="Let this workspace's merkle.toml set everything from now on.",
+)
+def command(options: Globals, origin: bool, trusting: bool) -> int:
     """Show the settings in force.
 
     A flag goes before the environment (MERKLE_WATCH_DEBOUNCE for watch.debounce), that before
-    merkle.toml in the workspace, and that before the default.
+    your own config.toml (in ~/.config/merkle, or $XDG_CONFIG_HOME/merkle), that before merkle.toml
+    in the workspace, and that before the default. What sends, spends or signs in your name is not
+    a repository's to set: merkle.toml counts there once you trust the workspace.
 
     \b
-    Example:
+    Examples:
       merkle config --origin
+      merkle config --trust
     """
     root = root_of(options)
-    document = _document(root, load_settings(root))
+    if trusting:
+        trust(root)
+    document = _document(root)
     if options.json:
         print_json(document)
     else:
@@ -38,33 +58,26 @@ def command(options: Globals, origin: bool) -> int:
     return ExitCode.FINE
 
 
-def _document(root: Path, settings: Settings) -> dict[str, Any]:
+def _document(root: Path) -> dict[str, Any]:
+    settings, llm = load_settings(root), load_llm_settings(root)
+    rows = [(one, settings.values[one.key], settings.origins[one.key]) for one in SETTINGS]
+    for one in LLM_SETTINGS:
+        name = one.key.partition(".")[2]
+        rows.append((one, llm.values[name], llm.origins[name]))
     return {
         "workspace": str(root),
         "file": str(settings.file) if settings.file else None,
-        "settings": [
-            {
-                "key": setting.key,
-                "value": setting.shown(settings.values[setting.key]),
-                "unit": setting.unit,
-                "origin": settings.origins[setting.key].kind,
-                "where": settings.origins[setting.key].where,
-                "variable": setting.variable,
-                "about": setting.about,
-            }
-            for setting in SETTINGS
-        ]
-        + [_llm_setting(setting, root) for setting in LLM_SETTINGS],
+        "trusted": llm.is_trusted,
+        "refused": [*settings.refused, *llm.refused],
+        "settings": [_row(*row) for row in rows],
     }
 
 
-def _llm_setting(setting: LlmSetting, root: Path) -> dict[str, Any]:
-    found = load_llm_settings(root)
-    origin = found.origins[setting.name]
+def _row(setting: Setting, value: Value, origin: Origin) -> dict[str, Any]:
     return {
         "key": setting.key,
-        "value": found.values[setting.name],
-        "unit": "",
+        "value": setting.shown(value),
+        "unit": setting.unit,
         "origin": origin.kind,
         "where": origin.where,
         "variable": setting.variable,
@@ -81,7 +94,11 @@ def _text(document: dict[str, Any], origin: bool) -> str:
         if origin:
             row.insert(2, click.style(each["origin"] + where, fg="cyan"))
         rows.append(row)
-    return table(rows, right=frozenset({1}))
+    shown = table(rows, right=frozenset({1}))
+    if document["refused"]:
+        names = ", ".join(document["refused"])
+        shown += f"\n{FILE} sets {names}, which is not a repository's to set\nhint: {TRUST}"
+    return shown
 
 
 def _shown(value: object, unit: str) -> str:

@@ -16,7 +16,7 @@ from indexer.core.clock import SystemClock
 from indexer.core.hashing import workspace_hash
 from indexer.core.tokens import TiktokenCounter
 from indexer.engine.models.settings import declared_models, load_llm_settings
-from indexer.engine.settings import FILE, Settings, load_settings
+from indexer.engine.settings import FILE, TRUST, Settings, load_settings
 from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
 from indexer.generators.llm.client import check_extra
 from indexer.service.address import runtime_folder
@@ -72,10 +72,13 @@ def examine(root: Path) -> Examined:
 def _settings(root: Path) -> Check:
     try:
         settings = load_settings(root)
-        load_llm_settings(root)
+        refused = [*settings.refused, *load_llm_settings(root).refused]
         away = _scopes_away(root, settings)
     except MerkleError as error:
         return Check("settings", "fail", error.message, error.hint)
+    if refused:
+        message = f"{FILE} sets {', '.join(refused)}, which is not a repository's to set"
+        return Check("settings", "warn", message, TRUST)
     if away:
         return Check("settings", "warn", *away)
     return Check("settings", "ok", FILE if settings.file else f"defaults, no {FILE}")

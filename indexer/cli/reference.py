@@ -13,6 +13,7 @@ import click
 
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
+from indexer.engine.models.settings import LLM_SETTINGS
 from indexer.engine.settings import RESERVED, SETTINGS
 from indexer.engine.tree.scan import ScanDocument
 from indexer.service.operations import OPERATIONS
@@ -74,7 +75,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "mcp install": ("client", "scope", "file", "name", "changed", "snippet"),
     "mcp uninstall": ("client", "scope", "file", "name", "changed"),
     "export": ("file", "records"),
-    "import": ("file", "records", "added", "diverged"),
+    "import": ("file", "records", "added", "unsigned", "diverged"),
     "shared status": (
         "configured", "url", "namespace", "read_only", "team_key", "detects", "reachable",
         "problem", "entries", "bodies", "bytes", "leases", "pending", "refused",
@@ -91,7 +92,7 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),
     "report": ("file", "format", "root", "base", "state", "coverage"),
     "repair": ("repaired", "done", "gone", "quarantined", "records", "due", "root", "nodes"),
-    "config": ("workspace", "file", "settings"),
+    "config": ("workspace", "file", "trusted", "refused", "settings"),
     "doctor": ("checks", "healthy"),
     "completion": ("shell", "script"),
 }  # fmt: skip
@@ -272,19 +273,26 @@ def _settings() -> str:
             f"`{setting.variable}`",
             setting.unit,
             "none" if setting.default is None else str(setting.default),
+            "the user" if setting.only_user else "a repository",
             setting.about,
         )
-        for setting in SETTINGS
+        for setting in (*SETTINGS, *LLM_SETTINGS)
     ]
     sections = ", ".join(f"`[{name}]`" for name in sorted(RESERVED))
     return (
-        "A flag goes before the environment, that before `merkle.toml`, that before the default.\n"
+        "A flag goes before the environment, that before the user's own `config.toml` (in\n"
+        "`~/.config/merkle` or `$XDG_CONFIG_HOME/merkle`, with the same sections), that before\n"
+        "`merkle.toml`, that before the default. What sends, spends or signs in the user's name\n"
+        "is not a repository's to set: where only the user may set something, `merkle.toml` is\n"
+        "ignored, and `merkle config --origin` and `merkle doctor` say so, until `merkle config\n"
+        "--trust` lets the `merkle.toml` of that workspace set everything.\n"
+        "The same goes for `[llm.prices]`, for prompts that are files of the workspace, and for\n"
+        "generators and policies that are not built in.\n"
         "Sizes may be written as `8MiB`, times as `500ms`, `30s`, `10m` or `2h`; a bare number is\n"
         "in the unit given here. A key that nothing reads is an error.\n\n"
-        + _table(("key in merkle.toml", "variable", "unit", "default", "meaning"), iter(rows))
+        + _table(("key", "variable", "unit", "default", "set by", "meaning"), iter(rows))
         + f"\n\nBesides these there are the sections {sections}: which frames are kept, and by whom"
-        " they are written\n([README](../README.md#what-is-indexed), [models](models.md)). `merkle"
-        " config` shows the settings of `[llm]` too.\n"
+        " they are written\n([README](../README.md#what-is-indexed), [models](models.md)).\n"
     )
 
 

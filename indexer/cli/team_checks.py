@@ -21,10 +21,11 @@ def check_team(root: Path) -> list[Check]:
     if settings.values["shared.url"] is None:
         return []
     # Imported late: most workspaces have no team.
-    from indexer.engine.team.exchange import TEAM_KEY, membership
+    from indexer.engine.team.exchange import membership
     from indexer.shared.base import SharedError
     from indexer.shared.client import Client
     from indexer.shared.masking import masked
+    from indexer.shared.seal import TEAM_KEY
 
     member = membership(settings)
     assert member is not None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from indexer.compiler import compile_stages
@@ -11,7 +12,7 @@ from indexer.compose.rendering import Message, message
 from indexer.compose.request import Request
 from indexer.compose.selection import Omitted, Selection
 from indexer.core.canonical import canonical_json, content_hash
-from indexer.core.frames import body_hash
+from indexer.core.frames import Freshness, body_hash
 
 KIND: Final = "context"
 SCHEMA_VERSION: Final = "1"
@@ -21,6 +22,104 @@ Json = dict[str, Any]
 
 class ManifestProblem(ValueError):
     """A manifest is not what it says it is."""
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 53
+
+
+def _count_or_none(value: object) -> bool:
+    return value is None or _count(value)
+
+
+def _hash(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _objects(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _counts(value: object) -> bool:
+    return isinstance(value, dict) and all(_count(one) for one in value.values())
+
+
+def _freshness(value: object) -> bool:
+    return value in list(Freshness)
+
+
+_Shape = Mapping[str, Callable[[object], bool]]
+
+_MANIFEST: Final[_Shape] = {
+    "kind": lambda value: value == KIND,
+    "schema_version": lambda value: value == SCHEMA_VERSION,
+    "root": lambda value: isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{2,64}", value)),
+    "request": _object,
+    "tokenizer": _text,
+    "tokens": _count,
+    "candidates": _count,
+    "candidates_sha256": _hash,
+    "corpus": lambda value: value is None or isinstance(value, dict),
+    "items": _objects,
+    "omitted": _object,
+    "hashes": _object,
+    "frozen": _object,
+}
+_REQUEST: Final[_Shape] = {
+    "nodes": _texts, "related": _texts, "sources": _texts, "query": _text_or_none,
+    "order": _text, "budget": _count, "max_frames": _count_or_none, "require_fresh": _flag,
+    "types": _texts, "agents": _texts, "paths": _texts, "since": _text_or_none,
+    "until": _text_or_none,
+}  # fmt: skip
+_ITEM: Final[_Shape] = {
+    "frame_id": _hash, "path": _text, "type": _text, "agent": _text, "content_sha256": _hash,
+    "freshness": _freshness, "because": _text_or_none, "tokens": _count, "message": _count,
+}  # fmt: skip
+_OMITTED: Final[_Shape] = {"counts": _counts, "first": _objects}
+_LEFT: Final[_Shape] = {"frame_id": _hash, "path": _text, "reason": _text}
+_CORPUS: Final[_Shape] = {"bodies": _count, "total_length": _count, "names": _count,
+                          "words": _object}  # fmt: skip
+
+
+def check_shape(manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest that has something else than it must have in any of its fields."""
+    _check_fields("", manifest, _MANIFEST)
+    _check_fields("request.", manifest["request"], _REQUEST)
+    _check_fields("omitted.", manifest["omitted"], _OMITTED)
+    if manifest["corpus"] is not None:
+        _check_fields("corpus.", manifest["corpus"], _CORPUS)
+    for item in manifest["items"]:
+        _check_fields("items.", item, _ITEM)
+    for left in manifest["omitted"]["first"]:
+        _check_fields("omitted.first.", left, _LEFT)
+
+
+def _check_fields(where: str, document: Mapping[str, Any], shape: _Shape) -> None:
+    if not isinstance(document, Mapping):
+        raise ManifestProblem("it is no object")
+    for name, holds in shape.items():
+        if name not in document or not holds(document[name]):
+            raise ManifestProblem(f"{where}{name} is missing or is not what it must be")
 
 
 def make_manifest(

@@ -1,12 +1,12 @@
-"""Settings: flags before environment before `merkle.toml` before defaults, each with its origin."""
+"""Settings: flags, environment, the user's file, `merkle.toml`, defaults, each with its origin."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,10 @@ _LONGEST: Final = 10 * 365 * 86400.0
 Value = int | float | str | None
 """What a setting can be."""
 
+UNTRUSTED: Final = f"{FILE} is not trusted with it"
+TRUST: Final = "`merkle config --trust` lets this workspace's merkle.toml set everything"
+"""What to do about a setting that a repository made and may not make."""
+
 
 class ConfigError(UsageError):
     """A setting that cannot be used; names the file or variable, and the key."""
@@ -38,7 +42,7 @@ class ConfigError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: `flag`, `environment`, `file` or `default`."""
+    """Where a value came from: `flag`, `environment`, `user`, `file` or `default`."""
 
     kind: str
     where: str = ""
@@ -58,6 +62,8 @@ class Setting:
     about: str
     named: str = ""
     """The environment variable, where it is not called after the key."""
+    only_user: bool = False
+    """Whether a repository may not set it: it sends something somewhere, or spends, or signs."""
     shown: Callable[[Any], Value] = field(default=lambda value: value)
     """The value as it may be seen; an address can hold a password."""
 
@@ -111,7 +117,8 @@ def _seconds_or_none(value: object) -> float | None:
     return None if value in ("none", "never") else _positive_seconds(value)
 
 
-def _flag(value: object) -> bool:
+def parse_flag(value: object) -> bool:
+    """True or false, in one of the ways that people write it."""
     if isinstance(value, bool):
         return value
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -168,14 +175,18 @@ SETTINGS: Final = (
     Setting("history.keep_count", "number", 1000, _positive_number, "most roots that are kept"),
     Setting("service.wait", "s", 30, parse_duration, "how long a command waits for the index"),
     Setting(
-        "shared.url", "address", None, _address, "the team's store; none: no sharing", shown=_masked
+        "shared.url", "address", None, _address, "the team's store; none: no sharing",
+        only_user=True, shown=_masked,
     ),
-    Setting("shared.namespace", "name", "team", _namespace, "which results are one team's"),
-    Setting("shared.read_only", "flag", False, _flag, "use what others computed, give nothing"),
+    Setting("shared.namespace", "name", "team", _namespace, "which results are one team's",
+            only_user=True),
+    Setting("shared.read_only", "flag", False, parse_flag,
+            "use what others computed, give nothing"),
     Setting("shared.timeout", "s", 5, _positive_seconds, "longest wait for the team's store"),
     Setting("shared.lease", "s", 60, _positive_seconds, "how soon others take over from the dead"),
-    Setting("mcp.agent", "text", None, _text, "in whose name `merkle mcp` writes", "MERKLE_AGENT"),
-)
+    Setting("mcp.agent", "text", None, _text, "in whose name `merkle mcp` writes", "MERKLE_AGENT",
+            only_user=True),
+)  # fmt: skip
 _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 _SECTIONS: Final = frozenset(setting.key.partition(".")[0] for setting in SETTINGS)
 
@@ -197,6 +208,17 @@ class Settings:
     origins: Mapping[str, Origin]
     file: Path | None
     """The file that was read, None where there is none."""
+    refused: tuple[str, ...] = ()
+    """What the file sets and a repository may not set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found for some settings."""
+
+    values: dict[str, Any]
+    origins: dict[str, Origin]
+    refused: tuple[str, ...]
 
 
 def load_settings(
@@ -211,20 +233,16 @@ def load_settings(
         raise ConfigError(f"there is no setting {unknown[0]}")
     path = root / FILE
     written = _read(path)
-    values: dict[str, Any] = {}
-    origins: dict[str, Origin] = {}
-    for setting in SETTINGS:
-        value: object
-        if setting.key in flags:
-            value, origin = flags[setting.key], Origin("flag")
-        elif variables.get(setting.variable):
-            value, origin = variables[setting.variable], Origin("environment", setting.variable)
-        elif written is not None and setting.key in written:
-            value, origin = written[setting.key], Origin("file", FILE)
-        else:
-            values[setting.key], origins[setting.key] = setting.default, Origin("default")
-            continue
-        values[setting.key], origins[setting.key] = _checked(setting, value, origin), origin
+    user = user_file(variables)
+    found = find_values(
+        SETTINGS,
+        flags,
+        variables,
+        (user, _read(user) or {}),
+        written or {},
+        is_trusted=is_trusted(root, variables),
+    )
+    values, origins = found.values, found.origins
     return Settings(
         size_limit=values["scan.size_limit"],
         debounce_ms=values["watch.debounce"],
@@ -237,7 +255,99 @@ def load_settings(
         values=values,
         origins=origins,
         file=path if written is not None else None,
+        refused=found.refused,
     )
+
+
+def find_values(
+    settings: Sequence[Setting],
+    flags: Mapping[str, object],
+    variables: Mapping[str, str],
+    of_user: tuple[Path, Mapping[str, object]],
+    of_repository: Mapping[str, object],
+    *,
+    is_trusted: bool,
+) -> Found:
+    """The values of some settings, from whoever may set them and comes first."""
+    found = Found({}, {}, ())
+    refused = []
+    for setting in settings:
+        key = setting.key
+        value: object
+        if key in flags:
+            value, origin = flags[key], Origin("flag")
+        elif variables.get(setting.variable):
+            value, origin = variables[setting.variable], Origin("environment", setting.variable)
+        elif key in of_user[1]:
+            value, origin = of_user[1][key], Origin("user", str(of_user[0]))
+        elif key in of_repository and (is_trusted or not setting.only_user):
+            value, origin = of_repository[key], Origin("file", FILE)
+        else:
+            where = UNTRUSTED if key in of_repository else ""
+            found.values[key], found.origins[key] = setting.default, Origin("default", where)
+            refused += [key] if where else []
+            continue
+        found.values[key], found.origins[key] = _checked(setting, value, origin), origin
+    return replace(found, refused=tuple(refused))
+
+
+def user_file(variables: Mapping[str, str] | None = None) -> Path:
+    """The user's own settings: the same sections as in merkle.toml, for every workspace."""
+    return _user_folder(variables) / "config.toml"
+
+
+def trust_file(variables: Mapping[str, str] | None = None) -> Path:
+    """The workspaces whose merkle.toml may set everything, one on each line."""
+    return _user_folder(variables) / "trusted"
+
+
+def _user_folder(variables: Mapping[str, str] | None) -> Path:
+    home = (os.environ if variables is None else variables).get("XDG_CONFIG_HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home() / ".config") / "merkle"
+
+
+def is_trusted(root: Path, variables: Mapping[str, str] | None = None) -> bool:
+    """Whether the user lets this workspace's merkle.toml set everything.
+
+    A line ends in `/*` where it means every workspace below that folder.
+    """
+    try:
+        lines = trust_file(variables).read_bytes().split(b"\n")
+    except OSError:
+        return False
+    place = os.fsencode(os.path.realpath(root))
+    return any(
+        place.startswith(line[:-1]) if line.endswith(b"/*") else place == line
+        for line in lines
+        if line.startswith(b"/")
+    )
+
+
+def trust(root: Path) -> Path:
+    """Add a workspace to those that the user trusts; the file that says so."""
+    place, file = os.path.realpath(root), trust_file()
+    if "\n" in place:
+        raise ConfigError("a folder with a line break in its name cannot be trusted")
+    if not is_trusted(root):
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with open(file, "ab") as opened:
+                opened.write(os.fsencode(place) + b"\n")
+        except OSError as error:
+            raise ConfigError(f"cannot write {file}: {error.strerror or error}") from error
+    return file
+
+
+def user_contents() -> tuple[bytes | None, bytes | None]:
+    """What the user's own files say now, to notice when they change."""
+    return _bytes_of(user_file()), _bytes_of(trust_file())
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _checked(setting: Setting, value: object, origin: Origin) -> Value:
@@ -245,7 +355,7 @@ def _checked(setting: Setting, value: object, origin: Origin) -> Value:
         amount = setting.parse(value)
     except ValueError as error:
         named = origin.where if origin.kind == "environment" else setting.key
-        place = f"{FILE}: " if origin.kind == "file" else ""
+        place = f"{origin.where}: " if origin.kind in ("file", "user") else ""
         raise ConfigError(
             f"{place}{named}: {error}",
             hint=_hint(setting),
@@ -262,7 +372,7 @@ def _hint(setting: Setting) -> str:
 def _read(path: Path) -> dict[str, object] | None:
     """Values of the file by key, None when there is no file."""
     document = read_document(path)
-    return None if document is None else _known(document)
+    return None if document is None else _known(document, path)
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
@@ -285,7 +395,7 @@ def read_document(path: Path) -> dict[str, Any] | None:
         raise _unreadable(path, error) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(
-            f"{FILE} is not valid TOML: {error}", hint=f"mend it there: {on_screen(str(path))}"
+            f"{path.name} is not valid TOML: {error}", hint=f"mend it there: {on_screen(str(path))}"
         ) from error
 
 
@@ -295,20 +405,26 @@ def _unreadable(path: Path, error: OSError) -> ConfigError:
     )
 
 
-def _known(document: Mapping[str, Any]) -> dict[str, object]:
+def _known(document: Mapping[str, Any], path: Path) -> dict[str, object]:
     """The file's values by key, refusing whatever nothing would ever read."""
     found: dict[str, object] = {}
+    file = path.name
     for section, entries in document.items():
         if section in RESERVED:
+            if section == "types" and file != FILE:
+                raise ConfigError(
+                    f"{file}: frame types are declared in the {FILE} of a workspace",
+                    hint=f"move [types] there from {on_screen(str(path))}",
+                )
             continue
         if section not in _SECTIONS:
             raise ConfigError(
-                f"{FILE}: unknown section [{on_screen(section)}]",
+                f"{file}: unknown section [{on_screen(section)}]",
                 hint=f"the sections are {', '.join(sorted(_SECTIONS | RESERVED))}",
             )
         if not isinstance(entries, dict):
             raise ConfigError(
-                f"{FILE}: {section} is a section: write [{section}]",
+                f"{file}: {section} is a section: write [{section}]",
                 hint="and its settings on the lines below it",
             )
         for name, value in entries.items():
@@ -316,7 +432,7 @@ def _known(document: Mapping[str, Any]) -> dict[str, object]:
             if key not in _BY_KEY:
                 known = ", ".join(k for k in _BY_KEY if k.startswith(section + "."))
                 raise ConfigError(
-                    f"{FILE}: unknown key {on_screen(key)}", hint=f"known here: {known}"
+                    f"{file}: unknown key {on_screen(key)}", hint=f"known here: {known}"
                 )
             found[key] = value
     return found

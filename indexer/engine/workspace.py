@@ -77,6 +77,8 @@ class Engine:
         self.subscribers: list[Callable[[Root, list[Change]], None]] = []
         self.frame_subscribers: list[Callable[[list[Event]], None]] = []
         self._on_writing_thread: Callable[[Callable[[], None]], None] | None = None
+        self.aside: dict[int, str] | None = None
+        """Where `repair` gathers the journal records that cannot be applied; None: they raise."""
         self.served = False
         """Whether a service keeps the tree in memory true, so that reads look at files only."""
         self.look_at: Callable[[Iterable[str]], None] | None = None
@@ -175,7 +177,7 @@ class Engine:
             if self._frames is not None:
                 return
             frames = Frames(self.root, self.algorithm, self.database, self.clock, self.counter)
-            records = Records(frames, lambda: self._sessions_of(records))
+            records = Records(frames, lambda: self._sessions_of(records), self.aside)
             records.open(self.layout.journal, self.format, self._spare_journal)
             # Only now: nobody may read what the journal has more of.
             self._spare_journal = None

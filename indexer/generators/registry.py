@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from indexer.generators.base import (
     FingerprintParts,
@@ -12,6 +12,9 @@ from indexer.generators.base import (
     UnknownGeneratorError,
 )
 from indexer.generators.outline import OutlineGenerator
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "indexer.generators"
 
@@ -51,6 +54,18 @@ def generator_names() -> tuple[str, ...]:
     return tuple(sorted(_BUILT_IN))
 
 
+def is_installed(name: str) -> bool:
+    """Whether an installed package offers a generator or policy of that name; loads nothing."""
+    return bool(_offers(name))
+
+
+def _offers(name: str) -> list[EntryPoint]:
+    # Reading package metadata costs more than everything else here, so only on a miss.
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=ENTRY_POINT_GROUP, name=name), key=lambda e: e.value)
+
+
 def make_generator(name: str, options: Options | None = None) -> Generator:
     """The file generator declared as `name`, configured by its TOML table."""
     built_in = _BUILT_IN.get(name)
@@ -71,10 +86,7 @@ def custom_policy(
 def _custom(
     name: str, options: Options, kind: str, parts: tuple[str, ...], built_in: Sequence[str]
 ) -> object:
-    # Reading package metadata costs more than everything else here, so only on a miss.
-    from importlib.metadata import entry_points
-
-    found = sorted(entry_points(group=ENTRY_POINT_GROUP, name=name), key=lambda e: e.value)
+    found = _offers(name)
     if not found:
         raise UnknownGeneratorError(
             f"there is no {kind} {name!r}",

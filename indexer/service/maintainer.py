@@ -16,6 +16,7 @@ from indexer.engine.models.backoff import Backoff
 from indexer.engine.models.calls import GRACE, ModelCalls
 from indexer.engine.models.intake import end, take_in, take_in_left
 from indexer.engine.models.model_pass import ModelPass
+from indexer.engine.models.prompt_files import own_prompts
 from indexer.engine.models.settings import LlmSettings, load_llm_settings
 from indexer.engine.team.exchange import PATIENCE_SERVED
 from indexer.engine.workspace import Engine
@@ -230,6 +231,7 @@ class Maintainer:
         for declared in types.values():
             settings = load_llm_settings(engine.root) if declared.writers else None
             if settings is not None and settings.values["watch"]:
+                settings.check_consent(own_prompts([declared]))
                 calls, most = self._model_calls(settings), settings.values["watch_calls_per_pass"]
                 found.append(
                     ModelPass(

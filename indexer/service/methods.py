@@ -254,15 +254,20 @@ class Methods(ABC):
     def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file.
 
-        Everything, or what is about some nodes.
+        Everything, or what is about some nodes. Computed results are signed where the environment
+        has the team's key, so that they are believed where the key is known too.
         """
         return self._operate("export", locals())
 
-    def import_(self, file: str | os.PathLike[str], *, allow_secrets: bool = False) -> JsonObject:
+    def import_(
+        self, file: str | os.PathLike[str], *, trust: bool = False, allow_secrets: bool = False
+    ) -> JsonObject:
         """Take in a pack.
 
-        It is checked whole, then journalled and stored; what is known already is left. Secrets are
-        refused in what was written, and masked in what was generated.
+        It is checked whole, then journalled and stored; what is known already is left. Computed
+        results are taken where the team's key vouches for them; with `trust` others are used here
+        too, and given to nobody. Secrets are refused in what was written, and masked in what was
+        generated.
         """
         return self._operate("import", locals())
 

@@ -10,7 +10,11 @@ from indexer.core.frames import BodyHash, MemoKey
 from indexer.core.hashing import prefixed
 from indexer.shared.base import LAST_GENERATION, Entry, Row
 
+TEAM_KEY: Final = "MERKLE_TEAM_KEY"
+"""The variable that holds the team's key; no file does."""
+
 _TAG: Final = prefixed(b"merkle:shared:1")
+_PACK_TAG: Final = prefixed(b"merkle:pack:1")
 _SHA256: Final = 32
 
 
@@ -46,6 +50,13 @@ class Seal:
         except UnicodeDecodeError:
             raise Refusal("malformed") from None
         return Entry(MemoKey(row.key), row.generation, BodyHash(row.content), body)
+
+    def of_record(self, payload: bytes) -> str | None:
+        """The seal of a record in a pack; None where the team has no key."""
+        if self._key is None:
+            return None
+        sealed = _PACK_TAG + prefixed(self._namespace) + prefixed(payload)
+        return hmac.digest(self._key, sealed, "sha256").hex()
 
     def _mac(self, key: bytes, generation: int, content: bytes, body: bytes) -> bytes:
         if self._key is None:

@@ -43,6 +43,10 @@ class DatabaseError(UncheckedError):
     code = "database"
 
 
+class UnwrittenError(DatabaseError):
+    """The operating system would not let the database read or write; the rows are not at fault."""
+
+
 class DamagedError(CorruptError):
     """The database file cannot be read."""
 
@@ -69,7 +73,8 @@ def _translate(error: duckdb.Error | UnicodeDecodeError, doing: str) -> MerkleEr
     )
     if damaged:
         return DamagedError(f"{doing}: {text}", hint="run `merkle doctor` for what to do")
-    return DatabaseError(f"{doing}: {text}", hint="run `merkle doctor` if this happens again")
+    kind = UnwrittenError if isinstance(error, duckdb.IOException) else DatabaseError
+    return kind(f"{doing}: {text}", hint="run `merkle doctor` if this happens again")
 
 
 class Database:

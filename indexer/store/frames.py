@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ from indexer.core.frames import (
     MemoKey,
 )
 from indexer.core.ids import NodeId
+from indexer.errors import CorruptError
 from indexer.store.database import Database, Row, append_rows, put_meta
 from indexer.store.postings import Indexed
 from indexer.store.sessions import SessionRows
@@ -44,10 +45,13 @@ class FrameBatch:
     heads: dict[HeadKey, Head] = field(default_factory=dict)
     memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
     inputs: dict[bytes, InputList] = field(default_factory=dict)
-    models: dict[MemoKey, ModelResult] = field(default_factory=dict)
+    models: dict[tuple[MemoKey, int], ModelResult] = field(default_factory=dict)
+    """By key and generation: each one was paid for."""
     agents: list[Agent] = field(default_factory=list)
     due: list[tuple[MemoKey, int]] = field(default_factory=list)
     """Keys with generations that the team is to be given."""
+    unvouched: list[tuple[MemoKey, int]] = field(default_factory=list)
+    """Keys with generations whose results are nobody's word but a pack's."""
     manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
     indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
     """The bodies' numbers, and their postings where they are few; made as the batch is stored."""
@@ -167,6 +171,18 @@ class FrameStore:
             " QUALIFY row_number() OVER (PARTITION BY key ORDER BY generation DESC, rowid) = 1"
         )
         return {MemoKey(key): ModelResult(*result) for key, *result in rows}
+
+    def unvouched(self) -> set[tuple[MemoKey, int]]:
+        """Keys with generations whose results must not be passed on: a pack brought them."""
+        rows = self._database.rows("SELECT key, generation FROM unvouched")
+        return {(MemoKey(key), generation) for key, generation in rows}
+
+    def paid(self) -> list[tuple[MemoKey, ModelResult]]:
+        """Every result that a model wrote, older generations of a key included."""
+        rows = self._database.rows(
+            "SELECT DISTINCT key, generation, content, meta FROM model_results ORDER BY ALL"
+        )
+        return [(MemoKey(key), ModelResult(*result)) for key, *result in rows]
 
     def model_contents(self) -> set[BodyHash]:
         """The hashes of everything that a model wrote."""
@@ -379,7 +395,14 @@ class FrameStore:
         """A stored list of inputs, put together from its base where it has one."""
         differences = []
         current: bytes | None = wanted
+        seen: set[bytes] = set()
         while current is not None:
+            if current in seen:
+                raise CorruptError(
+                    f"the list of inputs {wanted.hex()[:12]} is based on itself",
+                    hint="run `merkle repair`",
+                )
+            seen.add(current)
             rows = self._database.rows(
                 "SELECT base, list FROM input_lists WHERE hash = ? LIMIT 1", [current]
             )
@@ -409,7 +432,8 @@ class FrameStore:
         """Registered agents by id."""
         rows = self._database.rows(
             "SELECT id, role, capabilities FROM agent_log"
-            " QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1 ORDER BY id"
+            " QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC, rowid DESC) = 1"
+            " ORDER BY id"
         )
         return {id_: Agent(id_, role, tuple(able or ())) for id_, role, able in rows}
 
@@ -420,8 +444,14 @@ class FrameStore:
 
     # -- writing
 
-    def record(self, batch: FrameBatch, seq: int) -> None:
-        """Store a batch in one transaction; bodies and frames must not be stored already."""
+    def record(
+        self, batch: FrameBatch, seq: int, before_commit: Callable[[], object] | None = None
+    ) -> None:
+        """Store a batch in one transaction; bodies and frames must not be stored already.
+
+        What must be done once the database has taken every row, and before it is bound by them,
+        is done `before_commit`; when that fails, nothing is stored.
+        """
         with self._database.transaction() as connection:
             numbers, lengths, postings = batch.indexed
             append_rows(
@@ -448,7 +478,7 @@ class FrameStore:
             append_rows(
                 connection,
                 "model_results",
-                [(key, *result) for key, result in batch.models.items()],
+                [(key, *result) for (key, _), result in batch.models.items()],
             )
             append_rows(
                 connection,
@@ -461,10 +491,13 @@ class FrameStore:
                 [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
             )
             append_rows(connection, "share_due", batch.due)
+            append_rows(connection, "unvouched", batch.unvouched)
             if batch.sessions is not None:
                 batch.sessions.write(connection)
             if batch.journal_number is not None:
                 put_meta(connection, "journal", str(batch.journal_number))
+            if before_commit is not None:
+                before_commit()
 
 
 def _stored(row: Row) -> StoredFrame:

@@ -176,5 +176,12 @@ _SHARING: Final = """
     CREATE TABLE share_due (key BLOB NOT NULL, generation UINTEGER NOT NULL);
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING)
+_PACKS: Final = """
+    -- Results that came with a pack that nobody vouched for: used here, given to nobody.
+    CREATE TABLE unvouched (key BLOB NOT NULL, generation UINTEGER NOT NULL);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (
+    _TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING, _PACKS,
+)  # fmt: skip
 """Step N brings a store from version N to N + 1."""

@@ -42,10 +42,12 @@ Merkle = Callable[..., Ran]
 
 
 @pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def plain_environment(monkeypatch: pytest.MonkeyPatch, user_folder: Path) -> Iterator[None]:
     """Nothing of the developer's own settings, and sockets in a folder of the test's own."""
     for name in [*os.environ]:
-        if name.startswith(("MERKLE_", "XDG_")) or name in ("NO_COLOR", "FORCE_COLOR"):
+        if name != "XDG_CONFIG_HOME" and (
+            name.startswith(("MERKLE_", "XDG_")) or name in ("NO_COLOR", "FORCE_COLOR")
+        ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     # Not in tmp_path: socket paths end at 107 bytes.

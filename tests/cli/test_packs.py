@@ -23,10 +23,10 @@ def test_a_pack_spares_another_clone_the_work(
     clone = tmp_path / "clone"
     shutil.copytree(peopled, clone, ignore=shutil.ignore_patterns(".merkle"))
     assert merkle("-C", clone, "scan").code == 0
-    took = merkle("-C", clone, "--json", "import", "team.pack")
+    took = merkle("-C", clone, "--json", "import", "--trust", "team.pack")
     assert took.code == 0
     assert took.json["added"] == took.json["records"] > 3
-    assert merkle("-C", clone, "--json", "import", "team.pack").json["added"] == 0
+    assert merkle("-C", clone, "--json", "import", "--trust", "team.pack").json["added"] == 0
     made = merkle("-C", clone, "--json", "regenerate").json
     assert (made["regenerated"], made["reused"]) == (0, 7)
     (note,) = merkle("-C", clone, "--json", "get-node", "src", "--type", "note").json["frames"]

@@ -76,6 +76,7 @@ def test_status_tells_who_one_is(served: Path) -> None:
     assert "MERKLE_AGENT" in nobody["hint"]
 
 
+@pytest.mark.usefixtures("trusted")
 def test_flag_before_environment_before_file(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""What cannot be recomputed goes to the journal first, then to the database."""
+"""The way of what cannot be recomputed: rows, then the journal, then the commit of the rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from indexer.engine.documents import JsonObject
-from indexer.engine.durable.records import apply_record
-from indexer.errors import CorruptError
+from indexer.engine.durable.records import UNFIT, OtherFormatError, apply_record
+from indexer.errors import CorruptError, MerkleError
+from indexer.store.database import DamagedError, UnwrittenError
 from indexer.store.frames import FrameBatch
-from indexer.store.journal import Journal
+from indexer.store.journal import Journal, JournalFileError
 from indexer.store.layout import Format
 
 if TYPE_CHECKING:
@@ -22,18 +23,35 @@ _TOGETHER: Final = 500
 """Records redone in one transaction."""
 
 
+_NOT_THE_RECORDS: Final = (DamagedError, JournalFileError, OtherFormatError, UnwrittenError)
+"""What goes wrong whatever the record is."""
+
+
 class JournalBehindError(CorruptError):
     """The database knows of records that the journal does not have."""
 
     code = "journal_behind"
 
 
-class Records:
-    """The way of records into the journal and from there into the database."""
+class UnappliedError(CorruptError):
+    """A record of the journal cannot be applied to the database, now or ever."""
 
-    def __init__(self, frames: Frames, sessions: Callable[[], OpenSessions]) -> None:
+    code = "journal_unapplied"
+
+
+class Records:
+    """The way of records into the journal and the database."""
+
+    def __init__(
+        self,
+        frames: Frames,
+        sessions: Callable[[], OpenSessions],
+        aside: dict[int, str] | None = None,
+    ) -> None:
         self._frames = frames
         self._sessions = sessions
+        self._aside = aside
+        """Takes the numbers of records that cannot be applied, with the reason; None: raise."""
         self._journal: Journal | None = None
         self._applied: int | None = None
         """The last record that the database has, where this process has seen it stored."""
@@ -70,15 +88,24 @@ class Records:
         self._applied = journal.last
 
     def write(self, records: Sequence[JsonObject]) -> None:
-        """Make records durable, then store what they say; every refusal comes before this."""
+        """Store what records say, and make them durable before the database is bound to them.
+
+        What the database or the journal refuses is in neither.
+        """
         if not records:
             return
         self.catch_up()
         batch = FrameBatch()
         for record in records:
             apply_record(self._frames, record, batch)
-        batch.journal_number = self.journal.append(records)
-        self._store(batch)
+        before = self.journal.last
+        batch.journal_number = before + len(records)
+
+        def journal_them() -> None:
+            if self.journal.last != before or self.journal.append(records) != before + len(records):
+                raise JournalFileError("the journal was written to meanwhile")
+
+        self._store(batch, journal_them)
 
     def apply_appended(self, records: Sequence[JsonObject]) -> None:
         """Store what the last records of the journal say, and whatever else it is ahead by."""
@@ -103,21 +130,47 @@ class Records:
             return 0
         done, records = 0, self.journal.records(after=applied)
         while group := list(islice(records, _TOGETHER)):
-            batch = FrameBatch()
-            for number, record in group:
-                apply_record(self._frames, record, batch)
-                batch.journal_number = number
-            self._store(batch)
+            try:
+                self._redo_group(group)
+            except _NOT_THE_RECORDS:
+                raise
+            except UNFIT:
+                # One of them is to blame: the others must not suffer for it.
+                for one in group:
+                    self._redo_one(*one)
             done += len(group)
         return done
 
-    def _store(self, batch: FrameBatch) -> None:
-        """Store a batch; sessions change in memory only now that the journal has their records."""
+    def _redo_group(self, group: Sequence[tuple[int, JsonObject]]) -> None:
+        batch = FrameBatch()
+        for number, record in group:
+            apply_record(self._frames, record, batch)
+            batch.journal_number = number
+        self._store(batch)
+
+    def _redo_one(self, number: int, record: JsonObject) -> None:
+        try:
+            self._redo_group([(number, record)])
+        except _NOT_THE_RECORDS:
+            raise
+        except UNFIT as error:
+            reason = error.message if isinstance(error, MerkleError) else repr(error)[:400]
+            if self._aside is None:
+                raise UnappliedError(
+                    f"record {number} of the journal, of kind {record['kind']!r}, cannot be"
+                    f" applied: {reason}",
+                    hint="run `merkle repair`; it puts the record aside and keeps it",
+                ) from error
+            self._aside[number] = reason
+            self._store(FrameBatch(journal_number=number))
+
+    def _store(self, batch: FrameBatch, journal_them: Callable[[], None] | None = None) -> None:
+        """Store a batch; what is in memory of sessions goes with it, or is forgotten."""
         # Not known until the transaction is through.
         self._applied = None
         if batch.session_records:
             with self._sessions().applying(batch):
-                self._frames.heads.add(batch)
+                self._frames.heads.add(batch, journal_them)
         else:
-            self._frames.heads.add(batch)
+            self._frames.heads.add(batch, journal_them)
         self._applied = batch.journal_number

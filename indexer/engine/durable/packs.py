@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +17,11 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import (
     GROUP,
     KINDS,
+    RESULTS,
+    SEAL,
     SESSION,
+    UNFIT,
+    UNVOUCHED,
     PackContentError,
     agent_records,
     apply_record,
@@ -25,13 +31,15 @@ from indexer.engine.durable.records import (
 )
 from indexer.engine.frames.read import path_of
 from indexer.engine.search.manifests import manifest_records
-from indexer.errors import CorruptError
+from indexer.errors import MerkleError
+from indexer.shared.seal import TEAM_KEY, Seal
 from indexer.store.frames import FrameBatch
-from indexer.store.pack import read_pack, write_pack
+from indexer.store.pack import payload_of, read_pack, write_pack
 from indexer.store.sessions import SessionStore
 
 if TYPE_CHECKING:
     from indexer.engine.frames.heads import HeadCache
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 PACK_FORMAT: Final = 1
@@ -40,10 +48,12 @@ PACK_FORMAT: Final = 1
 def export_pack(engine: Engine, file: File, nodes: Sequence[str] = ()) -> JsonObject:
     """Write what was written and computed to a file.
 
-    Everything, or what is about some nodes.
+    Everything, or what is about some nodes. Computed results are signed where the environment
+    has the team's key, so that they are believed where the key is known too.
     """
     scopes = [path_of(engine, node) for node in nodes] or [paths.ROOT]
-    count = write_pack(file, _records(engine, scopes))
+    seal = _seal(engine)
+    count = write_pack(file, (_sealed(seal, record) for record in _records(engine, scopes)))
     return {"file": str(file), "records": count}
 
 
@@ -63,6 +73,28 @@ def _records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]:
         yield from session_records(sessions)
 
 
+def _seal(engine: Engine) -> Seal:
+    namespace = str(engine.frames.declared.settings.values["shared.namespace"])
+    return Seal(namespace, os.environ.get(TEAM_KEY))
+
+
+def _sealed(seal: Seal, record: JsonObject) -> JsonObject:
+    """A record as it goes out: a result that is vouched for here, with the team's word for it."""
+    if record.pop(UNVOUCHED, False) or record["kind"] not in RESULTS:
+        return record
+    mac = seal.of_record(payload_of(record))
+    return record if mac is None else {**record, SEAL: mac}
+
+
+def _is_vouched(seal: Seal, record: JsonObject) -> bool:
+    """Whether the team's key vouches for a result; takes the seal off."""
+    mac = record.pop(SEAL, None)
+    expected = seal.of_record(payload_of(record))
+    return isinstance(mac, str) and expected is not None and compare_digest(
+        mac.encode(), expected.encode()
+    )  # fmt: skip
+
+
 def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObject]:
     """The memo entries whose results the heads in these scopes hold (all, for the root)."""
     wanted: set[BodyHash] | None = None
@@ -73,6 +105,7 @@ def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObjec
             for path, head in by_path.items()
             if any(paths.is_within(path, scope) for scope in scopes)
         }
+    unvouched = heads.store.unvouched()
     chosen = [
         (key, generation, content)
         for key, (generation, content) in sorted(heads.store.memo().items())
@@ -87,26 +120,41 @@ def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObjec
                 written = heads.model(key)
                 if written is not None and written.content == content:
                     record |= {"kind": "model", "meta": json.loads(written.meta)}
-                yield record
+                yield record | ({UNVOUCHED: True} if (key, generation) in unvouched else {})
 
 
-def import_pack(engine: Engine, file: File, *, allow_secrets: bool = False) -> JsonObject:
+def import_pack(
+    engine: Engine, file: File, *, trust: bool = False, allow_secrets: bool = False
+) -> JsonObject:
     """Take in a pack.
 
-    It is checked whole, then journalled and stored; what is known already is left. Secrets are
-    refused in what was written, and masked in what was generated.
+    It is checked whole, then journalled and stored; what is known already is left. Computed
+    results are taken where the team's key vouches for them; with `trust` others are used here
+    too, and given to nobody. Secrets are refused in what was written, and masked in what was
+    generated.
     """
-    frames = engine.frames
+    frames, seal = engine.frames, _seal(engine)
     everything = [checked(engine.algorithm, record) for record in _body_of(engine, file)]
+    records = []
+    unsigned = 0
     for record in everything:
-        if record["kind"] in ("memo", "model"):
+        if record["kind"] in RESULTS:
+            is_vouched = _is_vouched(seal, record)
+            # After the seal, which is of the text as it was sent.
             _mask(record)
+            if not is_vouched:
+                unsigned += 1
+                if not trust:
+                    continue
+                record[UNVOUCHED] = True
         elif not allow_secrets:
             check_secrets(PackContentError, f"{record['kind']} in the pack", record)
-    records = [record for record in everything if record["kind"] != SESSION]
+        if record["kind"] != SESSION:
+            records.append(record)
     sessions, diverged = _fresh_sessions(engine, everything)
     _keep_own_heads(frames.heads, records)
     fresh = [r for r in records if not KINDS[r["kind"]].is_known(frames, r)]
+    _check_rights(frames, fresh)
     durable = [record for record in fresh if record["kind"] != "memo"]
     computed = [record for record in fresh if record["kind"] == "memo"]
     engine.records.write([*durable, *sessions])
@@ -119,8 +167,26 @@ def import_pack(engine: Engine, file: File, *, allow_secrets: bool = False) -> J
         "file": str(file),
         "records": len(everything),
         "added": len(fresh) + len(sessions),
+        "unsigned": 0 if trust else unsigned,
         "diverged": diverged,
     }
+
+
+def _check_rights(frames: Frames, records: Sequence[JsonObject]) -> None:
+    """Refuse notes by nobody; what their authors may not write here joins the history only."""
+    here = frames.store.agents()
+    coming = {record["id"] for record in records if record["kind"] == "agent"}
+    for record in records:
+        if record["kind"] == "frame":
+            author, declared = here.get(record["agent"]), frames.types.get(record["type"])
+            if author is None and record["agent"] not in coming:
+                raise PackContentError(
+                    f"frame {record['frame_id'][:12]} is by {record['agent']}, whom neither the"
+                    " pack nor this workspace knows"
+                )
+            is_kept = declared is not None and not declared.rules.gathers
+            if is_kept or (author is not None and "write" not in author.capabilities):
+                record["head"] = False
 
 
 def _mask(record: dict[str, Any]) -> None:
@@ -141,8 +207,9 @@ def _fresh_sessions(
 
     try:
         return plan_sessions(SessionStore(engine.database), packed)
-    except CorruptError as error:
-        raise PackContentError(f"a session does not hold: {error.message}") from error
+    except UNFIT as error:
+        said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
+        raise PackContentError(f"a session does not hold: {said}") from error
 
 
 def _keep_own_heads(heads: HeadCache, records: Sequence[dict[str, Any]]) -> None:

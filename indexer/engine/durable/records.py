@@ -7,6 +7,7 @@ files, and a pack is the same on its way to another workspace.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,14 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_agent
 from indexer.engine.frames.freshness import note_basis
-from indexer.engine.frames.notes import CARRIED_FROM, MAX_META, apply_frame
+from indexer.engine.frames.notes import (
+    CARRIED_FROM,
+    MAX_BODY,
+    MAX_META,
+    apply_frame,
+    check_meta,
+)
+from indexer.engine.frames.roles import check_agent_id
 from indexer.engine.frames.types import TYPE_NAME
 from indexer.engine.search.manifests import apply_manifest, check_manifest, manifest_records
 from indexer.errors import CorruptError, MerkleError, UsageError
@@ -38,11 +46,35 @@ if TYPE_CHECKING:
 DUE: Final = "due"
 """Marks a record of a result that the team was to be given when it was written."""
 
+UNVOUCHED: Final = "unvouched"
+"""Marks the record of a result that came with a pack and that nobody vouched for."""
+
+SEAL: Final = "seal"
+"""Holds the team's word for the record of a result in a pack."""
+
+RESULTS: Final = ("memo", "model")
 SESSION: Final = "session"
+ASIDE: Final = "aside"
 GROUP: Final = 1000
 """Bodies that are read together."""
 
 Record = Mapping[str, Any]
+
+
+UNFIT: Final = (
+    MerkleError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a record that is not what it should be raises somewhere on its way."""
+
+
+class OtherFormatError(CorruptError):
+    """The journal is another release's or another workspace's: no single record is at fault."""
 
 
 class PackContentError(UsageError):
@@ -63,6 +95,8 @@ class RecordKind:
     """Whether the workspace has it already."""
     identity: Callable[[Record], object] | None = None
     """What two records of the same thing have in common; None where that is no single thing."""
+    replaces: bool = False
+    """Whether a later record of the same thing takes the place of an earlier one."""
     stored: Callable[[FrameStore], Iterator[JsonObject]] = lambda store: iter(())
     """What a database has of this kind, for a journal that has lost it."""
 
@@ -71,7 +105,7 @@ def apply_record(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     """Put one record into a batch."""
     kind = KINDS.get(record["kind"])
     if kind is None:
-        raise CorruptError(
+        raise OtherFormatError(
             f"the journal has a record of unknown kind {record['kind']!r}",
             hint="it was written by a later release: upgrade merkle",
         )
@@ -80,9 +114,11 @@ def apply_record(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
 
 def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
     """A record of a pack, refused where its ids do not follow from what it holds."""
-    # What is due to a team is no pack's to say.
+    # What is due to a team, and what is vouched for, is no pack's to say.
     record.pop(DUE, None)
+    record.pop(UNVOUCHED, None)
     try:
+        _check_values(record)
         kind = KINDS.get(record["kind"])
         if kind is None or kind.check is None:
             raise PackContentError(f"unknown record kind {record['kind']!r}")
@@ -91,9 +127,39 @@ def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
         raise
     except ManifestProblem as problem:
         raise PackContentError(f"a manifest is not sound: {problem}") from problem
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, UsageError) as error:
-        raise PackContentError(f"a record is malformed: {error!r}") from error
+    except (*UNFIT, StopIteration) as error:
+        said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
+        raise PackContentError(
+            f"a record of kind {record['kind']!r} is malformed: {said}"
+        ) from error
     return record
+
+
+def _check_values(value: Any) -> None:
+    """Refuse numbers and texts that no table can hold, wherever they are."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            _check_values(name)
+            _check_values(one)
+    elif isinstance(value, list):
+        for one in value:
+            _check_values(one)
+    elif isinstance(value, str):
+        value.encode()
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no number")
+    elif isinstance(value, int) and abs(value) >= 1 << 63:
+        raise ValueError("a number is too large")
+
+
+def _is_whole(value: object, below: int = 1 << 63) -> bool:
+    """Whether it is a whole number from 0 on; true and false are none."""
+    return type(value) is int and 0 <= value < below
+
+
+def _is_id(value: object, size: int = 32) -> bool:
+    """Whether it is an id of so many bytes, spelled as ids are."""
+    return isinstance(value, str) and bytes.fromhex(value).hex() == value and len(value) == 2 * size
 
 
 def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
@@ -102,15 +168,7 @@ def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
     try:
         if check is not None:
             check(algorithm, record)
-    except (
-        ManifestProblem,
-        MerkleError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        StopIteration,
-    ):
+    except (*UNFIT, StopIteration):
         return False
     return True
 
@@ -120,7 +178,7 @@ def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
 
 def _apply_format(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     if record["hash"] != frames.algorithm.name:
-        raise CorruptError(
+        raise OtherFormatError(
             f"the journal was written under {record['hash']}, this workspace uses"
             f" {frames.algorithm.name}",
             hint="restore .merkle/format.json",
@@ -135,7 +193,10 @@ def _apply_agent(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
 
 
 def _check_agent(algorithm: WorkspaceHash, record: JsonObject) -> None:
-    check_agent(record["id"], record["role"], record["can"])
+    if not isinstance(record["can"], list):
+        raise PackContentError("an agent's capabilities are a list")
+    # As the command would have it: sorted, and all of the role's where none are named.
+    record["can"] = list(check_agent(record["id"], record["role"], record["can"]))
 
 
 def agent_records(store: FrameStore) -> Iterator[JsonObject]:
@@ -150,8 +211,9 @@ def agent_records(store: FrameStore) -> Iterator[JsonObject]:
 
 def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
     path, agent, kind = record["path"], record["agent"], record["type"]
-    if paths.parse(path) != path or agent.startswith(GENERATED_AGENT_PREFIX):
+    if paths.parse(path) != path:
         raise PackContentError(f"frame {record['frame_id'][:12]} is nobody's note")
+    check_agent_id(agent)
     if not TYPE_NAME.fullmatch(kind):
         raise PackContentError(f"{kind!r} is no frame type")
     basis = note_basis(algorithm, path, record["inputs"])
@@ -159,12 +221,14 @@ def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
         raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
     if not isinstance(record.get("head", True), bool):
         raise PackContentError(f"frame {record['frame_id'][:12]} is neither head nor history")
-    meta, origin = record["meta"], record.get(CARRIED_FROM, "")
-    texts = [*meta, *meta.values(), origin]
-    if not all(isinstance(text, str) for text in texts):
-        raise PackContentError(f"frame {record['frame_id'][:12]} has metadata that is no text")
-    bytes.fromhex(record["node_id"])
-    if not isinstance(record["created_ns"], int) or abs(record["created_ns"]) >= 1 << 63:
+    if len(record["body"].encode()) > MAX_BODY:
+        raise PackContentError(f"frame {record['frame_id'][:12]} is larger than a frame can be")
+    check_meta(record["meta"])
+    if CARRIED_FROM in record and not _is_id(record[CARRIED_FROM]):
+        raise PackContentError(f"frame {record['frame_id'][:12]} was carried from nowhere")
+    if not _is_id(record["node_id"], algorithm.size):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is about no node")
+    if type(record["created_ns"]) is not int:
         raise PackContentError(f"frame {record['frame_id'][:12]} has an impossible time")
 
 
@@ -235,13 +299,19 @@ def memo_record(key: MemoKey, generation: int, content: BodyHash, body: str) -> 
 
 
 def _apply_memo(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
-    content = BodyHash(bytes.fromhex(record["content"]))
+    content = body_hash(record["body"])
+    if content.hex() != record["content"]:
+        raise CorruptError(
+            f"the result {record['key'][:12]} is not what its hash says", hint="run `merkle repair`"
+        )
     key = MemoKey(bytes.fromhex(record["key"]))
     generation, known = batch.memo.get(key, frames.heads.memo(key))
     # The highest generation wins, in whatever order records come.
     if record["generation"] > generation or (record["generation"] == generation and not known):
         batch.memo[key] = (record["generation"], content)
     batch.bodies[content] = record["body"]
+    if record.get(UNVOUCHED):
+        batch.unvouched.append((key, record["generation"]))
     if record.get(DUE):
         # Redone after a loss, it may have reached the team since; the next push finds out.
         batch.due.append((key, record["generation"]))
@@ -253,21 +323,24 @@ def _apply_model(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     content = BodyHash(bytes.fromhex(record["content"]))
     meta = json.dumps(record["meta"], sort_keys=True, ensure_ascii=False)
     key = MemoKey(bytes.fromhex(record["key"]))
-    known = batch.models.get(key) or frames.heads.model(key)
-    if known is None or known.generation < record["generation"]:
-        batch.models[key] = ModelResult(record["generation"], content, meta)
+    known = frames.heads.model(key)
+    if known is None or known.generation != record["generation"]:
+        result = ModelResult(record["generation"], content, meta)
+        batch.models.setdefault((key, record["generation"]), result)
 
 
 def _check_memo(algorithm: WorkspaceHash, record: JsonObject) -> None:
     if body_hash(record["body"]).hex() != record["content"]:
         raise PackContentError("a memo entry's body is not what its hash says")
-    generation = record["generation"]
-    if len(bytes.fromhex(record["key"])) != 32 or not isinstance(generation, int):
+    if not _is_id(record["key"]):
         raise PackContentError("a memo entry has no proper key")
-    if not 0 <= generation < 1 << 31:
+    if not _is_whole(record["generation"], 1 << 31):
         raise PackContentError("a memo entry has an impossible generation")
-    if record["kind"] == "model" and len(json.dumps(dict(record["meta"]))) > MAX_META:
-        raise PackContentError("a model's result has more to say of itself than it should")
+    if record["kind"] == "model":
+        if not isinstance(record["meta"], dict):
+            raise PackContentError("what a model's result took is no object")
+        if len(json.dumps(record["meta"])) > MAX_META:
+            raise PackContentError("a model's result has more to say of itself than it should")
 
 
 def _is_memo_known(frames: Frames, record: JsonObject) -> bool:
@@ -276,8 +349,8 @@ def _is_memo_known(frames: Frames, record: JsonObject) -> bool:
 
 
 def model_records(store: FrameStore) -> Iterator[JsonObject]:
-    """Everything that a model wrote."""
-    results = sorted(store.models().items())
+    """Everything that a model wrote, older generations included: each was paid for."""
+    results, unvouched = store.paid(), store.unvouched()
     for start in range(0, len(results), GROUP):
         group = results[start : start + GROUP]
         bodies = store.bodies(result.content for _, result in group)
@@ -285,7 +358,9 @@ def model_records(store: FrameStore) -> Iterator[JsonObject]:
             if result.content in bodies:
                 body = bodies[result.content]
                 record = memo_record(key, result.generation, result.content, body)
-                yield record | {"kind": "model", "meta": json.loads(result.meta)}
+                record |= {"kind": "model", "meta": json.loads(result.meta)}
+                is_ours = (key, result.generation) not in unvouched
+                yield record if is_ours else record | {UNVOUCHED: True}
 
 
 # -- sessions
@@ -302,13 +377,23 @@ def _check_session(algorithm: WorkspaceHash, record: JsonObject) -> None:
     check_shape(record)
 
 
+# -- what `repair` has put aside
+
+
+def aside_record(record: Record, reason: str) -> JsonObject:
+    """What stands in a journal in the place of a record that could not be applied."""
+    return {"kind": ASIDE, "of": record["kind"], "reason": reason}
+
+
 KINDS: Final[dict[str, RecordKind]] = {
+    ASIDE: RecordKind(lambda frames, record, batch: None),
     "format": RecordKind(_apply_format),
     "agent": RecordKind(
         _apply_agent,
         _check_agent,
         is_known=lambda frames, record: record["id"] in frames.store.agents(),
         identity=lambda record: record["id"],
+        replaces=True,
         stored=agent_records,
     ),
     "frame": RecordKind(
@@ -326,7 +411,7 @@ KINDS: Final[dict[str, RecordKind]] = {
         _apply_model,
         _check_memo,
         is_known=_is_memo_known,
-        identity=lambda record: record["key"],
+        identity=lambda record: (record["key"], record["generation"]),
         stored=model_records,
     ),
     "manifest": RecordKind(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.engine.documents import JsonObject
+from indexer.engine.durable.records import aside_record
 from indexer.engine.durable.salvage import due_results, missing_records, whole_sessions, with_due
 from indexer.engine.durable.validate import validate
 from indexer.engine.tree.scan import record_everything
 from indexer.engine.workspace import Engine
-from indexer.errors import CorruptError, MerkleError
+from indexer.errors import CorruptError
 from indexer.store import journal
 from indexer.store.layout import Layout, read_format
 from indexer.store.lock import OwnerLock
@@ -33,7 +34,8 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
         _repair_journal(layout, algorithm, done, gone, quarantined)
     finally:
         lock.release()
-    problem = _database_problem(root)
+    aside: dict[int, str] = {}
+    records, problem = _database_problem(root, aside)
     if problem is not None:
         lock.acquire(wait=10.0)
         try:
@@ -43,8 +45,17 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
         quarantined += [str(path) for path in moved]
         done.append(f"the database was put aside: {problem}")
         gone.append("older deterministic frames and the history of roots")
+        aside.clear()
+        with Engine(root, role="repair") as engine:
+            engine.aside = aside
+            records = engine.records.redone
+    if aside:
+        lock.acquire(wait=10.0)
+        try:
+            _put_aside(layout, aside, done, gone, quarantined)
+        finally:
+            lock.release()
     with Engine(root, role="repair") as engine:
-        records = engine.records.redone
         due = ShareQueue(engine.database).count()
         scanned = record_everything(engine, "scan", progress=progress)
         if problem is not None:
@@ -79,7 +90,7 @@ def _repair_journal(
         problems = list(journal.check(layout.journal))
         saved = journal.salvage(layout.journal)
     kept = [record for _, record in saved.records]
-    found = missing_records(layout, algorithm, kept)
+    found = missing_records(layout, algorithm, saved.records)
     kept, sessions, lost = whole_sessions(layout, kept)
     found += sessions
     if not found and not problems:
@@ -105,19 +116,39 @@ def _repair_journal(
         done.append("the database was put aside, to be rebuilt from the new journal")
 
 
-def _database_problem(root: Path) -> str | None:
-    """Why the database cannot be kept; None when it holds."""
+def _put_aside(
+    layout: Layout,
+    aside: Mapping[int, str],
+    done: list[str],
+    gone: list[str],
+    quarantined: list[str],
+) -> None:
+    """Write the journal anew without the records that cannot be applied; the old one is kept.
+
+    Each leaves a mark in its place, so that the numbers stay what the database knows.
+    """
+    records = [
+        aside_record(record, aside[number]) if number in aside else record
+        for number, record in journal.salvage(layout.journal).records
+    ]
+    quarantined.append(str(journal.replace(layout.journal, records, layout.quarantine)))
+    done.append(f"{len(aside)} journal records that cannot be applied were put aside")
+    gone += [f"journal record {number}: {reason}" for number, reason in sorted(aside.items())]
+
+
+def _database_problem(root: Path, aside: dict[int, str]) -> tuple[int, str | None]:
+    """How many records the database lacked, and why it cannot be kept; None when it holds."""
     try:
         with Engine(root, role="repair") as engine:
+            engine.aside = aside
+            redone = engine.records.redone
             found = validate(engine)
     except CorruptError as error:
-        return error.message
-    except MerkleError:
-        raise
+        return 0, error.message
     if found["errors"]:
         first = found["errors"][0]
-        return f"{len(found['errors'])} findings, first: {first['message']}"
-    return None
+        return redone, f"{len(found['errors'])} findings, first: {first['message']}"
+    return redone, None
 
 
 def quarantine_database(layout: Layout) -> list[Path]:

@@ -36,26 +36,33 @@ def _readable(layout: Layout) -> Iterator[Database | None]:
 
 
 def missing_records(
-    layout: Layout, algorithm: WorkspaceHash, kept: Iterable[Mapping[str, Any]]
+    layout: Layout, algorithm: WorkspaceHash, kept: Iterable[tuple[int, Mapping[str, Any]]]
 ) -> list[JsonObject]:
     """What the database has of agents, notes, models and manifests, and the kept records lack.
 
     Nothing when the database cannot be read. Each record is taken only if its ids follow from it.
+    Where a later record takes the place of an earlier one, the database has the later one if it
+    has applied more of the journal than is left of it.
     """
-    known: dict[str, set[object]] = {}
-    for record in kept:
+    known: dict[str, dict[object, tuple[int, Mapping[str, Any]]]] = {}
+    for number, record in kept:
         identity = KINDS[record["kind"]].identity if record["kind"] in KINDS else None
         if identity is not None:
-            known.setdefault(record["kind"], set()).add(identity(record))
+            # One that is malformed is nobody's; it is put aside when it cannot be applied.
+            with contextlib.suppress(LookupError, TypeError):
+                known.setdefault(record["kind"], {})[identity(record)] = (number, record)
     found: list[JsonObject] = []
     with _readable(layout) as database:
         if database is not None:
             store = FrameStore(database)
+            applied = store.journal_number()
             for name, kind in KINDS.items():
                 if kind.identity is not None:
-                    there = known.get(name, set())
+                    there = known.get(name, {})
                     for record in kind.stored(store):
-                        if kind.identity(record) not in there and holds(algorithm, record):
+                        number, last = there.get(kind.identity(record), (0, None))
+                        is_newer = kind.replaces and number <= applied and record != last
+                        if (last is None or is_newer) and holds(algorithm, record):
                             found.append(record)
     return found
 
@@ -85,11 +92,13 @@ def _due_records(store: FrameStore, queue: ShareQueue) -> Iterator[JsonObject]:
 
 def with_due(records: Iterable[JsonObject], due: Iterable[JsonObject]) -> list[JsonObject]:
     """Records that say of themselves what is due, and behind them what none of them holds."""
-    waiting = {record["key"]: record for record in due}
+    waiting = {(record["key"], record["generation"]): record for record in due}
     marked = []
     for record in records:
-        if record["kind"] == "model" and waiting.pop(record["key"], None) is not None:
-            record = {**record, DUE: True}
+        if record["kind"] == "model":
+            this = (record.get("key"), record.get("generation"))
+            if waiting.pop(this, None) is not None:
+                record = {**record, DUE: True}
         marked.append(record)
     return [*marked, *waiting.values()]
 

@@ -207,8 +207,11 @@ class HeadCache:
             self._inputs = self.store.input_hashes()
         return inputs in self._inputs
 
-    def add(self, batch: FrameBatch) -> int:
-        """Store a batch, without what is stored already, and take it into the cache."""
+    def add(self, batch: FrameBatch, before_commit: Callable[[], object] | None = None) -> int:
+        """Store a batch, without what is stored already, and take it into the cache.
+
+        `before_commit` is called when the database has taken all rows; it can still refuse.
+        """
         with self._lock:
             batch.bodies = {
                 content: text
@@ -229,7 +232,7 @@ class HeadCache:
             else:
                 batch.indexed = number_bodies(batch.bodies, first)
             seq = self._next_seq
-            self.store.record(batch, seq)
+            self.store.record(batch, seq, before_commit)
             self._next_seq += 1
             self._next_number = first + len(batch.bodies)
             if batch.indexed.lengths:
@@ -300,7 +303,10 @@ class HeadCache:
         if self._memo is not None:
             self._memo.update(batch.memo)
         if self._models is not None:
-            self._models.update(batch.models)
+            for (key, generation), result in sorted(batch.models.items()):
+                newest = self._models.get(key)
+                if newest is None or newest.generation < generation:
+                    self._models[key] = result
         if batch.heads:
             self._step(frozenset(path for path, _, _ in batch.heads))
 

@@ -130,13 +130,14 @@ def _check(
             f"the content has {size} bytes; a frame holds at most {MAX_BODY}",
             hint="say less, or split it over several types",
         )
-    _check_meta(meta)
+    check_meta(meta)
     if not allow_secrets:
         check_secrets(FrameRefusedError, "content", content)
         check_secrets(FrameRefusedError, "metadata", meta)
 
 
-def _check_meta(meta: Mapping[str, str]) -> None:
+def check_meta(meta: Mapping[str, str]) -> None:
+    """Refuse metadata that no frame may have."""
     if not all(isinstance(k, str) and isinstance(v, str) for k, v in meta.items()):
         raise FrameRefusedError("metadata must be text by name")
     if CARRIED_FROM in meta:

@@ -23,13 +23,26 @@ from indexer.core.tokens import TiktokenCounter
 from indexer.engine.frames.heads import OtherTypes
 from indexer.engine.models.prompt_files import own_prompts, prompt_contents, read_prompt
 from indexer.engine.models.settings import load_llm_settings
-from indexer.engine.settings import FILE, Settings, load_settings, read_document
+from indexer.engine.settings import (
+    FILE,
+    TRUST,
+    Settings,
+    is_trusted,
+    load_settings,
+    read_document,
+    user_contents,
+)
 from indexer.errors import UsageError
 from indexer.generators import base as generators
 from indexer.generators.base import Generator
 from indexer.generators.llm.options import make_writer
 from indexer.generators.llm.writer import ModelWriter
-from indexer.generators.registry import custom_policy, generator_names, make_generator
+from indexer.generators.registry import (
+    custom_policy,
+    generator_names,
+    is_installed,
+    make_generator,
+)
 from indexer.regenerate.plan import EVERY_TYPE, Rules, readers_of
 from indexer.synthesis import base as policies
 from indexer.synthesis.base import Policy, Tokens
@@ -135,12 +148,13 @@ class DeclaredTypes:
             text: bytes | None = (self._root / FILE).read_bytes()
         except OSError:
             text = None
-        if self._read != (text, *prompt_contents(self._root, self._prompts)):
+        ours = user_contents()
+        if self._read != (text, *ours, *prompt_contents(self._root, self._prompts)):
             settings = load_settings(self._root)
             types = load_types(self._root, settings.size_limit, self.tokens)
             self._prompts = own_prompts(types.values())
             self._settings, self._types = settings, types
-            self._read = (text, *prompt_contents(self._root, self._prompts))
+            self._read = (text, *ours, *prompt_contents(self._root, self._prompts))
 
 
 MakeWriter = Callable[[str, Mapping[str, object]], ModelWriter]
@@ -155,9 +169,25 @@ def load_types(root: Path, size_limit: int, tokens: Tokens) -> dict[str, FrameTy
         windows = load_llm_settings(root).window_of
         return make_writer(kind, options, windows, lambda path: read_prompt(root, path))
 
+    if not is_trusted(root):
+        _refuse_custom_code(declared)
     for name in _inputs_first(declared):
         types[name] = _frame_type(name, declared[name], types, size_limit, tokens, write)
     return _gatherers_last(types)
+
+
+def _refuse_custom_code(declared: Mapping[str, Any]) -> None:
+    """Refuse makers that are none of ours: which code runs is not a repository's to say."""
+    ours = {"file": {*generator_names(), MODEL}, "folder": {*policy_names(), MODEL}}
+    for name, table in declared.items():
+        for key, known in ours.items():
+            maker = _maker(name, key, table.get(key))
+            if maker is not None and maker[0] not in known and is_installed(maker[0]):
+                raise TypeConfigError(
+                    f"merkle.toml: types.{name}.{key}: {maker[0]!r} is not built in, and would run"
+                    " code that this repository chose",
+                    hint=TRUST,
+                )
 
 
 def _gatherers_last(types: Mapping[str, FrameType]) -> dict[str, FrameType]:

@@ -17,6 +17,7 @@ from indexer.engine.make.plan import Plan, Totals
 from indexer.engine.models.calls import ModelCalls
 from indexer.engine.models.intake import end, take_in
 from indexer.engine.models.model_pass import ModelPass
+from indexer.engine.models.prompt_files import own_prompts
 from indexer.engine.models.settings import LlmSettings, load_llm_settings
 from indexer.errors import UsageError
 from indexer.generators.llm.budget import NOTHING
@@ -89,6 +90,7 @@ class Run(LongWork):
 
     def _opened(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> ModelCalls:
         """The calls of this run, after everything that can be refused beforehand."""
+        settings.check_consent(own_prompts(chosen))
         caps = settings.caps(self._limits.max_calls, self._limits.max_cost)
         models = {writer.model for one in chosen for writer in one.writers}
         missing = sorted(models - set(settings.prices))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from ipaddress import ip_address
@@ -14,7 +14,20 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from indexer.core.paths import on_screen
-from indexer.engine.settings import FILE, ConfigError, Origin, parse_duration, read_document
+from indexer.engine.settings import (
+    FILE,
+    TRUST,
+    ConfigError,
+    Origin,
+    Setting,
+    Value,
+    find_values,
+    is_trusted,
+    parse_duration,
+    parse_flag,
+    read_document,
+    user_file,
+)
 from indexer.generators.llm.budget import Caps, Price
 from indexer.generators.llm.client import Server
 
@@ -22,28 +35,6 @@ OPENAI: Final = "https://api.openai.com/v1"
 LIMIT_NAMES: Final = ("max_completion_tokens", "max_tokens")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _TABLES: Final = ("prices", "windows")
-
-Value = str | int | float | bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class LlmSetting:
-    """One value of the section."""
-
-    name: str
-    default: Value
-    parse: Callable[[object], Value]
-    about: str
-
-    @property
-    def key(self) -> str:
-        """As `merkle config` shows it."""
-        return f"llm.{self.name}"
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return "MERKLE_LLM_" + self.name.upper()
 
 
 def _url(value: object) -> str:
@@ -84,14 +75,6 @@ def _limit_name(value: object) -> str:
     return str(value)
 
 
-def _flag(value: object) -> bool:
-    if value in (True, "true", "1"):
-        return True
-    if value in (False, "false", "0"):
-        return False
-    raise ValueError("it is true or false")
-
-
 def _whole(low: int, high: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
         text = value if isinstance(value, str) else str(value)
@@ -128,29 +111,47 @@ def _seconds(value: object) -> float:
     return seconds
 
 
+def _row(
+    name: str,
+    default: Value,
+    parse: Callable[[object], Value],
+    about: str,
+    *,
+    only_user: bool = False,
+) -> Setting:
+    return Setting(f"llm.{name}", "", default, parse, about, only_user=only_user)
+
+
 _COUNT: Final = _whole(0, 10**9)
 LLM_SETTINGS: Final = (
-    LlmSetting("base_url", OPENAI, _url, "the server that is asked; any that is compatible"),
-    LlmSetting("key_env", "OPENAI_API_KEY", _variable,
-               "the environment variable with the key; empty: none is sent"),
-    LlmSetting("limit_parameter", None, _limit_name,
-               "how the output limit is called; unset: max_tokens, but not at OpenAI itself"),
-    LlmSetting("timeout", 60.0, _seconds, "seconds before an attempt counts as failed"),
-    LlmSetting("retries", 3, _whole(0, 20), "further attempts after a failure that may pass"),
-    LlmSetting("max_wait", 60.0, _seconds, "longest pause in seconds before another attempt"),
-    LlmSetting("concurrency", 4, _whole(1, 64), "calls under way at once"),
-    LlmSetting("window", 16_000, _whole(1_000, 10_000_000),
-               "tokens of input and output together, for models not under [llm.windows]"),
-    LlmSetting("max_calls", None, _maybe(_COUNT), "calls of one run, retries included"),
-    LlmSetting("max_cost", None, _maybe(parse_money), "cost of one run by [llm.prices]"),
-    LlmSetting("ask_above_calls", 50, _COUNT, "a run that may make more calls needs --yes"),
-    LlmSetting("ask_above_cost", 1.0, parse_money, "a run that may cost more needs --yes"),
-    LlmSetting("watch", False, _flag, "whether the watcher may call models by itself"),
-    LlmSetting("watch_calls_per_pass", 20, _COUNT,
-               "the watcher leaves alone what would take more calls than this at once"),
-    LlmSetting("watch_calls", 200, _COUNT, "calls of one watcher until it is started again"),
+    _row("base_url", OPENAI, _url, "the server that is asked; any that is compatible",
+         only_user=True),
+    _row("key_env", "OPENAI_API_KEY", _variable,
+         "the environment variable with the key; empty: none is sent", only_user=True),
+    _row("limit_parameter", None, _limit_name,
+         "how the output limit is called; unset: max_tokens, but not at OpenAI itself"),
+    _row("timeout", 60, _seconds, "seconds before an attempt counts as failed"),
+    _row("retries", 3, _whole(0, 20), "further attempts after a failure that may pass"),
+    _row("max_wait", 60, _seconds, "longest pause in seconds before another attempt"),
+    _row("concurrency", 4, _whole(1, 64), "calls under way at once"),
+    _row("window", 16_000, _whole(1_000, 10_000_000),
+         "tokens of input and output together, for models not under [llm.windows]"),
+    _row("max_calls", None, _maybe(_COUNT), "calls of one run, retries included", only_user=True),
+    _row("max_cost", None, _maybe(parse_money), "cost of one run by [llm.prices]", only_user=True),
+    _row("ask_above_calls", 50, _COUNT, "a run that may make more calls needs --yes",
+         only_user=True),
+    _row("ask_above_cost", 1, parse_money, "a run that may cost more needs --yes",
+         only_user=True),
+    _row("watch", False, parse_flag, "whether the watcher may call models by itself",
+         only_user=True),
+    _row("watch_calls_per_pass", 20, _COUNT,
+         "the watcher leaves alone what would take more calls than this at once", only_user=True),
+    _row("watch_calls", 200, _COUNT, "calls of one watcher until it is started again",
+         only_user=True),
 )  # fmt: skip
-_BY_NAME: Final = {setting.name: setting for setting in LLM_SETTINGS}
+_NAMES: Final = tuple(setting.key.partition(".")[2] for setting in LLM_SETTINGS)
+_OWN: Final = frozenset({"environment", "user"})
+"""Where a value comes from that the user set, whatever the repository says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,30 @@ class LlmSettings:
     origins: Mapping[str, Origin]
     windows: Mapping[str, int]
     prices: Mapping[str, Price]
+    is_trusted: bool = False
+    """Whether the user lets this workspace's merkle.toml say what is sent where."""
+    refused: tuple[str, ...] = ()
+    """What merkle.toml sets and a repository may not set."""
+
+    def check_consent(self, prompts: Sequence[str] = ()) -> None:
+        """Raise unless the user has agreed that a model is asked, with these prompts of the files.
+
+        A repository can declare types that models write. Whether anything is sent is the user's
+        to say, by trusting the workspace or by naming the server for all of them.
+        """
+        if self.is_trusted:
+            return
+        if self.origins["base_url"].kind not in _OWN:
+            raise ConfigError(
+                f"{FILE} of this workspace asks a model, and you have not agreed to that",
+                hint=f"{TRUST}; or set {LLM_SETTINGS[0].variable}, or llm.base_url in"
+                f" {on_screen(str(user_file()))}, for every workspace",
+            )
+        if prompts:
+            raise ConfigError(
+                f"{FILE} asks a model with a prompt of this workspace, {on_screen(prompts[0])}",
+                hint=TRUST,
+            )
 
     @property
     def server(self) -> Server:
@@ -175,6 +200,7 @@ class LlmSettings:
 
     def key(self, environment: Mapping[str, str] | None = None) -> str | None:
         """The key itself: read when a call is about to be made, kept nowhere."""
+        self.check_consent()
         name = self.values["key_env"]
         if not name:
             return None
@@ -182,7 +208,7 @@ class LlmSettings:
         if not value:
             raise ConfigError(
                 f"the environment variable {name} has no key for {self.values['base_url']}",
-                hint=f'set it, or llm.key_env = "" in {FILE} for a server that needs none',
+                hint='set it, or llm.key_env = "" for a server that needs none',
             )
         return value
 
@@ -194,33 +220,46 @@ class LlmSettings:
 
 
 def load_llm_settings(root: Path, environment: Mapping[str, str] | None = None) -> LlmSettings:
-    """The `[llm]` section of a workspace; the environment goes before the file."""
+    """The `[llm]` section of a workspace, by the same rules as every other setting."""
     variables = os.environ if environment is None else environment
-    document = read_document(root / FILE) or {}
-    section = document.get("llm", {})
+    user, trusted = user_file(variables), is_trusted(root, variables)
+    ours, theirs = _section(user), _section(root / FILE)
+    found = find_values(
+        LLM_SETTINGS,
+        {},
+        variables,
+        (user, _values(ours)),
+        _values(theirs),
+        is_trusted=trusted,
+    )
+    # A price decides what a cap on costs lets through.
+    prices = {**(_prices(theirs, FILE) if trusted else {}), **_prices(ours, user.name)}
+    return LlmSettings(
+        {name: found.values[f"llm.{name}"] for name in _NAMES},
+        {name: found.origins[f"llm.{name}"] for name in _NAMES},
+        {**_windows(theirs, FILE), **_windows(ours, user.name)},
+        prices,
+        trusted,
+        (*found.refused, *(("llm.prices",) if theirs.get("prices") and not trusted else ())),
+    )
+
+
+def _section(path: Path) -> Mapping[str, Any]:
+    """The section of a file, refused where it has what nothing would ever read."""
+    section = (read_document(path) or {}).get("llm", {})
     if not isinstance(section, dict):
-        raise ConfigError(f"{FILE}: llm is a section: write [llm]")
+        raise ConfigError(f"{path.name}: llm is a section: write [llm]")
     for name in section:
-        if name not in _BY_NAME and name not in _TABLES:
-            known = ", ".join((*_BY_NAME, *_TABLES))
-            raise ConfigError(f"{FILE}: unknown key llm.{on_screen(name)}", hint=f"known: {known}")
-    values: dict[str, Value] = {}
-    origins: dict[str, Origin] = {}
-    for setting in LLM_SETTINGS:
-        value: object
-        if variables.get(setting.variable):
-            value, origin = variables[setting.variable], Origin("environment", setting.variable)
-        elif setting.name in section:
-            value, origin = section[setting.name], Origin("file", FILE)
-        else:
-            values[setting.name], origins[setting.name] = setting.default, Origin("default")
-            continue
-        try:
-            values[setting.name], origins[setting.name] = setting.parse(value), origin
-        except ValueError as error:
-            named = origin.where if origin.kind == "environment" else f"{FILE}: {setting.key}"
-            raise ConfigError(f"{named}: {error}", hint=setting.about) from None
-    return LlmSettings(values, origins, _windows(section), _prices(section))
+        if name not in _NAMES and name not in _TABLES:
+            known = ", ".join((*_NAMES, *_TABLES))
+            raise ConfigError(
+                f"{path.name}: unknown key llm.{on_screen(name)}", hint=f"known: {known}"
+            )
+    return section
+
+
+def _values(section: Mapping[str, Any]) -> dict[str, object]:
+    return {f"llm.{name}": value for name, value in section.items() if name not in _TABLES}
 
 
 def declared_models(root: Path) -> list[str]:
@@ -236,27 +275,27 @@ def declared_models(root: Path) -> list[str]:
     return sorted({str(maker.get("model")) for maker in makers if maker.get("model")})
 
 
-def _table(section: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _table(section: Mapping[str, Any], name: str, file: str) -> Mapping[str, Any]:
     table = section.get(name, {})
     if not isinstance(table, dict):
-        raise ConfigError(f"{FILE}: write [llm.{name}]")
+        raise ConfigError(f"{file}: write [llm.{name}]")
     return table
 
 
-def _windows(section: Mapping[str, Any]) -> dict[str, int]:
+def _windows(section: Mapping[str, Any], file: str) -> dict[str, int]:
     found = {}
-    for model, value in _table(section, "windows").items():
+    for model, value in _table(section, "windows", file).items():
         try:
             found[model] = _whole(1_000, 10_000_000)(value)
         except ValueError as error:
-            raise ConfigError(f"{FILE}: llm.windows.{on_screen(model)}: {error}") from None
+            raise ConfigError(f"{file}: llm.windows.{on_screen(model)}: {error}") from None
     return found
 
 
-def _prices(section: Mapping[str, Any]) -> dict[str, Price]:
+def _prices(section: Mapping[str, Any], file: str) -> dict[str, Price]:
     found = {}
-    for model, value in _table(section, "prices").items():
-        shown = f"{FILE}: llm.prices.{on_screen(model)}"
+    for model, value in _table(section, "prices", file).items():
+        shown = f"{file}: llm.prices.{on_screen(model)}"
         if not isinstance(value, dict) or set(value) != {"input", "output"}:
             raise ConfigError(
                 f"{shown} needs `input` and `output`, per million tokens",

@@ -8,6 +8,7 @@ from typing import Any
 
 from indexer.compose.manifest import (
     ManifestProblem,
+    check_shape,
     compare,
     manifest_id,
     manifest_text,
@@ -44,13 +45,14 @@ def manifest_record(manifest: JsonObject, bodies: Mapping[str, str], created_ns:
 def check_manifest(record: JsonObject) -> None:
     """Refuse a manifest whose id, bodies or messages are not what it says."""
     manifest = record["manifest"]
+    check_shape(manifest)
     if manifest_id(manifest) != record["id"]:
         raise ManifestProblem("it is not what its id says")
     for sha256, body in record["bodies"].items():
         if body_hash(body).hex() != sha256:
             raise ManifestProblem(f"the body {sha256[:12]} has another content")
     replay_messages(manifest, record["bodies"])
-    if not isinstance(record["created_ns"], int) or abs(record["created_ns"]) >= 1 << 63:
+    if type(record["created_ns"]) is not int or abs(record["created_ns"]) >= 1 << 63:
         raise ManifestProblem("it has an impossible time")
 
 

@@ -54,7 +54,7 @@ def check_shape(record: Mapping[str, Any]) -> None:
     records = record["records"]
     if not isinstance(records, list) or not records:
         raise ValueError("a session's records are a list")
-    if not all(isinstance(item, dict) and isinstance(item.get("seq"), int) for item in records):
+    if not all(isinstance(item, dict) and type(item.get("seq")) is int for item in records):
         raise ValueError("a session's records are numbered objects")
 
 

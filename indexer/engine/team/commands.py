@@ -13,12 +13,13 @@ from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import fresh_in
 from indexer.engine.frames.recipe import memo_key
-from indexer.engine.settings import load_settings
-from indexer.engine.team.exchange import PUSH, TEAM_KEY, Exchange, membership
+from indexer.engine.settings import TRUST, load_settings
+from indexer.engine.team.exchange import PUSH, Exchange, membership
 from indexer.errors import UsageError
 from indexer.shared.base import COARSE_SECONDS, Entry, ReadOnlyError, SharedError
 from indexer.shared.client import Client
 from indexer.shared.masking import masked
+from indexer.shared.seal import TEAM_KEY
 from indexer.store.frames import FrameBatch
 from indexer.store.share_queue import ShareQueue
 
@@ -164,9 +165,14 @@ def _exchange(engine: Engine) -> Exchange:
     engine.frames.declared.refresh()
     exchange = engine.exchange
     if exchange is None:
+        if "shared.url" in engine.frames.declared.settings.refused:
+            raise NoTeamError(
+                "this workspace shares nothing: its merkle.toml is not trusted with an address",
+                hint=f"{TRUST}; or set MERKLE_SHARED_URL",
+            )
         raise NoTeamError(
             "this workspace shares nothing: no team's store is set",
-            hint="set `url` under [shared] in merkle.toml, or MERKLE_SHARED_URL",
+            hint="set MERKLE_SHARED_URL, or `url` under [shared] in merkle.toml and trust it",
         )
     return exchange
 

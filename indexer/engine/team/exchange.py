@@ -15,15 +15,13 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.settings import Settings
 from indexer.shared.base import Entry, SharedError
 from indexer.shared.client import Client, Membership
+from indexer.shared.seal import TEAM_KEY
 from indexer.store.database import Database
 from indexer.store.frames import FrameBatch
 from indexer.store.share_queue import ShareQueue
 
 if TYPE_CHECKING:
     from indexer.engine.frames.heads import HeadCache
-
-TEAM_KEY: Final = "MERKLE_TEAM_KEY"
-"""The variable that holds the team's key; no file does."""
 
 PORTION: Final = 256
 """Keys taken at once to compute: few enough that several machines share the work."""
@@ -297,7 +295,8 @@ class Exchange:
             self._refused_noted = total
 
     def entries(self, keys: Iterable[MemoKey]) -> list[Entry]:
-        """The results of some keys as they are known here."""
+        """The results of some keys as they are known here, without what only a pack says."""
+        unvouched = self._heads.store.unvouched()
         known = {key: self._heads.memo(key) for key in keys}
         bodies = self._heads.store.bodies(
             content for _, content in known.values() if content is not None
@@ -305,7 +304,7 @@ class Exchange:
         return [
             Entry(key, generation, content, bodies[content])
             for key, (generation, content) in known.items()
-            if content is not None and content in bodies
+            if content is not None and content in bodies and (key, generation) not in unvouched
         ]
 
 

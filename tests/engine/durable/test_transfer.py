@@ -47,13 +47,13 @@ def test_export_and_import_round_trip(noted: Space) -> None:
     clone = noted.clone()
     try:
         clone.engine.scan()
-        taken = clone.engine.import_pack(pack)
+        taken = clone.engine.import_pack(pack, trust=True)
         assert taken["added"] == taken["records"] == written["records"] - 1
         assert {action for action, _ in clone.events()} == {"reused"}
         assert contents(clone)["notes"] == contents(noted)["notes"]
         assert contents(clone)["agents"] == contents(noted)["agents"]
         assert clone.frame("src/one/a.py", "note")["content"] == "second"
-        again = clone.engine.import_pack(pack)
+        again = clone.engine.import_pack(pack, trust=True)
         assert again["added"] == 0
         clone.valid()
         # What was taken in is as durable as what was written here.
@@ -63,7 +63,7 @@ def test_export_and_import_round_trip(noted: Space) -> None:
         clone.engine.scan()
         assert contents(clone)["notes"] == contents(noted)["notes"]
         other = clone.base / "again.pack"
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         clone.engine.export_pack(other)
         assert other.read_bytes() == pack.read_bytes()
     finally:
@@ -78,7 +78,7 @@ def test_a_pack_of_some_nodes_holds_what_belongs_to_them(noted: Space) -> None:
     clone = noted.clone()
     try:
         clone.engine.scan()
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         log = clone.events("src/one")
         assert {action for action, _ in log} == {"reused"}
     finally:
@@ -97,11 +97,11 @@ def test_a_damaged_pack_changes_nothing(noted: Space) -> None:
         for number in range(0, len(data), len(data) // 12):
             pack.write_bytes(data[:number] + bytes([data[number] ^ 4]) + data[number + 1 :])
             with pytest.raises(UsageError):
-                clone.engine.import_pack(pack)
+                clone.engine.import_pack(pack, trust=True)
         for size in (0, 10, len(data) // 2, len(data) - 1):
             pack.write_bytes(data[:size])
             with pytest.raises(UsageError):
-                clone.engine.import_pack(pack)
+                clone.engine.import_pack(pack, trust=True)
         assert contents(clone) == before
         assert clone.engine.records.journal.last == last
         assert any(action == "generated" for action, _ in clone.events())
@@ -161,7 +161,7 @@ def test_a_pack_with_a_forged_record_changes_nothing(project: Space) -> None:
         assert clone.engine.list_agents()["agents"] == []
         assert clone.engine.sql("SELECT count(*) FROM frames")["rows"] == [[0]]
         assert clone.engine.records.journal.last == 1
-        assert clone.engine.import_pack(pack)["added"] == len(records) - 1
+        assert clone.engine.import_pack(pack, trust=True)["added"] == len(records) - 1
     finally:
         clone.close()
 
@@ -172,11 +172,11 @@ def test_an_imported_note_does_not_hide_a_later_one_of_ones_own(noted: Space) ->
     try:
         clone.engine.scan()
         noted.engine.export_pack(pack)
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         clone.note("src/one/a.py", "third, here")
         noted.note("src/one/a.py", "third, there")
         noted.engine.export_pack(pack)
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         assert clone.frame("src/one/a.py", "note")["content"] == "third, here"
         history = clone.engine.list_frames("src/one/a.py", frame_type="note", content=True)
         assert {frame["content"] for frame in history["frames"]} == {
@@ -199,7 +199,7 @@ def test_an_older_note_said_again_is_the_head_elsewhere_too(noted: Space) -> Non
     clone = noted.clone()
     try:
         clone.engine.scan()
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         assert clone.frame("src/one/a.py", "note")["content"] == "first"
     finally:
         clone.close()
@@ -211,10 +211,10 @@ def test_an_imported_successor_of_ones_own_note_takes_its_place(noted: Space) ->
     try:
         clone.engine.scan()
         noted.engine.export_pack(pack)
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         noted.note("src/one/a.py", "third, there")
         noted.engine.export_pack(pack)
-        assert clone.engine.import_pack(pack)["added"] == 1
+        assert clone.engine.import_pack(pack, trust=True)["added"] == 1
         assert clone.frame("src/one/a.py", "note")["content"] == "third, there"
     finally:
         clone.close()
@@ -353,7 +353,7 @@ def test_a_pack_after_compaction_can_be_taken_in(old: tuple[Space, ManualClock])
     clone = space.clone()
     try:
         clone.engine.scan()
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         assert {action for action, _ in clone.events()} == {"reused"}
         clone.valid()
     finally:

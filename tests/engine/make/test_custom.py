@@ -101,7 +101,7 @@ CUSTOM = "[types.loud]\nfile = {file}\nfolder = {folder}\n"
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: None) -> None:
     site = tmp_path / "site"
     info = site / "tuned-1.0.dist-info"
     info.mkdir(parents=True)

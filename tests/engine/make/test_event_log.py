@@ -106,7 +106,7 @@ def test_a_fresh_clone_with_an_imported_pack_runs_no_generator(project: Space) -
     clone = project.clone()
     try:
         clone.engine.scan()
-        clone.engine.import_pack(pack)
+        clone.engine.import_pack(pack, trust=True)
         log = clone.events()
         assert len(log) == 8
         assert {action for action, _ in log} == {"reused"}

@@ -239,7 +239,7 @@ def _rebuild(space: Space, pack: Path) -> Space:
     """The same files and notes in a workspace that never saw how they came about."""
     other = space.clone()
     other.engine.scan()
-    other.engine.import_pack(pack)
+    other.engine.import_pack(pack, trust=True)
     other.engine.regenerate()
     return other
 

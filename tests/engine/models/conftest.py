@@ -15,6 +15,11 @@ from tests.support.space import Space
 
 
 @pytest.fixture(autouse=True)
+def user_trusts(trusted: None) -> None:
+    """Here merkle.toml names servers, and its user has agreed."""
+
+
+@pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> str:
     """A key in the environment, and no proxy or settings of whoever runs the tests."""
     monkeypatch.setenv(KEY_NAME, KEY)

@@ -245,7 +245,7 @@ def test_a_pack_brings_notes_that_are_found(project: Space, tmp_path: Path) -> N
     other = project.clone()
     try:
         other.engine.scan()
-        other.engine.import_pack(tmp_path / "all.pack")
+        other.engine.import_pack(tmp_path / "all.pack", trust=True)
         (item,) = other.engine.compose(query="harbour wall")["items"]
         assert (item["path"], item["type"]) == ("src/one/a.py", "note")
         other.valid()

@@ -16,7 +16,7 @@ from indexer.engine.sessions import open_sessions as session_desk
 from indexer.errors import CorruptError, MerkleError, UsageError
 from indexer.sessions import Session
 from indexer.sessions.session import replay_state
-from indexer.store.database import DatabaseError
+from indexer.store.database import DatabaseError, UnwrittenError
 from indexer.store.frames import FrameStore
 from indexer.store.migrations import MIGRATIONS
 from indexer.store.pack import read_pack, write_pack
@@ -274,15 +274,35 @@ def test_repair_without_the_database_gives_the_same_bytes(space: Space) -> None:
     assert space.engine.validate()["errors"] == []
 
 
-def test_a_write_that_fails_in_the_database_is_redone(
+def test_a_write_that_the_database_refuses_never_was(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(space)
+    before = exported(space)
+
+    def refuses(*arguments: Any) -> None:
+        raise DatabaseError("it does not fit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FrameStore, "record", refuses)
+        with pytest.raises(DatabaseError):
+            space.engine.session_commit("talk")
+    assert exported(space) == before
+    space.reopen()
+    assert exported(space) == before
+
+
+def test_a_write_whose_commit_fails_is_redone(
     space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk(space)
     records = len(json.loads(exported(space))["records"])
     real = FrameStore.record
 
-    def fails(*arguments: Any) -> None:
-        raise DatabaseError("no room")
+    def fails(store: FrameStore, batch: Any, seq: int, before_commit: Any) -> None:
+        if before_commit is not None:
+            before_commit()
+        raise UnwrittenError("no room")
 
     monkeypatch.setattr(FrameStore, "record", fails)
     with pytest.raises(DatabaseError):

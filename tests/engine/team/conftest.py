@@ -17,6 +17,11 @@ from tests.support.team import COUNTED, Member
 __all__ = ["any_url", "server", "url"]
 
 
+@pytest.fixture(autouse=True)
+def user_trusts(trusted: None) -> None:
+    """Here merkle.toml names the team's store, and its user has agreed."""
+
+
 @pytest.fixture
 def own_server() -> Iterator[Postgres]:
     """A server that a test may kill."""
