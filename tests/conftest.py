@@ -22,6 +22,15 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A state folder for the whole run: indexes are noted there, and fixtures outlive tests."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="merkle-state-", dir="/tmp")
+        # Workers and every process that a test starts take it over.
+        os.environ["XDG_STATE_HOME"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests get more time than others, where they do not say how much themselves."""
     for item in items:

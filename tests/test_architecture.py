@@ -85,6 +85,7 @@ LATE = {
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     # most workspaces and packs have no session
+    "engine.durable.adopt": {"indexer.engine.sessions.packs"},
     "engine.durable.packs": {"indexer.engine.sessions.packs"},
     "engine.durable.records": {"indexer.engine.sessions.packs"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
@@ -105,7 +106,8 @@ LATE = {
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
-    "service.workspace": {"indexer.engine.workspace"},  # a client of a service needs no database
+    # a client of a service needs no database
+    "service.workspace": {"indexer.engine.durable", "indexer.engine.workspace"},
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
     "watch.watcher": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }

@@ -7,15 +7,18 @@ and `ssl` with it: 10 ms of CPU more for each command that asks a service, of th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
+import stat as modes
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from indexer.errors import ExitCode, MerkleError, UncheckedError
 from indexer.store.layout import Layout
+from indexer.store.own_folder import own_folder, read_own_file
 
 TIMEOUT: Final = 600.0
 STOPPING: Final = 503
@@ -114,10 +117,10 @@ def _document(status: int, answer: bytes) -> dict[str, Any]:
 def connect(root: Path) -> Client | None:
     """The service of a workspace, or None when none listens."""
     try:
-        address = Layout(root).socket.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
+        address = os.fsdecode(read_own_file(Layout(root).socket).strip())
+    except OSError:
         return None
-    if not address or not _is_trusted(address):
+    if not address or not _is_trusted(address, root):
         return None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -128,10 +131,21 @@ def connect(root: Path) -> Client | None:
     return Client(address)
 
 
-def _is_trusted(address: str) -> bool:
-    """Whether a socket is this user's own: the file that names it may have come with a clone."""
+def socket_name(root: Path) -> str:
+    """What the socket of the service of this very folder is called; a copy's has another name."""
+    with own_folder(Layout(root).folder) as folder:
+        stat = os.fstat(folder)
+    return hashlib.sha256(f"{stat.st_dev}:{stat.st_ino}".encode()).hexdigest()[:20] + ".sock"
+
+
+def _is_trusted(address: str, root: Path) -> bool:
+    """Whether a socket is this user's own and serves this very folder.
+
+    The file that names it may have come with a clone, or with a copy of a workspace that is served.
+    """
     try:
-        owner = os.lstat(address).st_uid
+        stat = os.lstat(address)
     except (OSError, ValueError):
         return False
-    return os.getuid() in (owner, 0)
+    ours = modes.S_ISSOCK(stat.st_mode) and stat.st_uid == os.getuid()
+    return ours and os.path.basename(address) == socket_name(root)

@@ -19,6 +19,7 @@ from indexer.core.frames import (
     MemoKey,
 )
 from indexer.core.ids import NodeId
+from indexer.store.bodies import true_bodies
 from indexer.store.database import Database, Row, append_rows, put_meta
 from indexer.store.postings import TO_BE_FOLDED, Indexed
 from indexer.store.sessions import SessionRows
@@ -108,8 +109,10 @@ _FRAME_COLUMNS: Final = (
 class FrameStore:
     """Reads and writes frames of one workspace."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, salvaging: bool = False) -> None:
         self._database = database
+        self._salvaging = salvaging
+        """Whether a body that is not what its hash says is left out rather than told."""
 
     # -- reading
 
@@ -130,21 +133,12 @@ class FrameStore:
         """Every head, one after the other; what many have alike is one object in memory."""
         same: dict[bytes | None, bytes | None] = {}
         words: dict[str, str] = {}
-        for (
-            path,
-            kind,
-            agent,
-            frame,
-            basis,
-            content,
-            verified,
-            config,
-            action,
-        ) in self._database.stream(
+        for row in self._database.stream(
             "SELECT path, type, agent, frame_id, basis, content, verified, config, action"
             " FROM head_log"
             " QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
         ):
+            path, kind, agent, frame, basis, content, verified, config, action = row
             key = (path, words.setdefault(kind, kind), words.setdefault(agent, agent))
             shared = same.setdefault(config, config)
             yield key, Head(frame, basis, content, verified, shared, Action(action))
@@ -226,7 +220,7 @@ class FrameStore:
             " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL",
             [hashes],
         )
-        return {BodyHash(sha256): content for sha256, content in rows}
+        return true_bodies(rows, salvaging=self._salvaging)
 
     def body_lengths(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, int]:
         """How many characters some bodies have; what was compacted away is missing."""
@@ -249,7 +243,7 @@ class FrameStore:
         rows = self._database.rows(
             f"SELECT sha256, content FROM bodies WHERE number IN ({wanted}) AND content IS NOT NULL"
         )
-        return {BodyHash(sha256): content for sha256, content in rows}
+        return true_bodies(rows, salvaging=self._salvaging)
 
     def wrong_bodies(self) -> list[BodyHash]:
         """The bodies whose content is not what their hash says."""

@@ -153,10 +153,12 @@ def test_a_folder_that_is_no_workspace_is_left_alone(tmp_path: Path) -> None:
 def test_why_the_service_cannot_start_is_told(project: Path) -> None:
     async def session(client: Client) -> tuple[Any, Any]:
         first = await client.call_tool("status", {})
-        (project / ".merkle" / "format.json").write_text('{"format": 1, "hash": "xxh3_128"}')
+        form.write_text(recorded)
         return first, await client.call_tool("status", {})
 
-    (project / ".merkle" / "format.json").write_text('{"format": 99, "hash": "xxh3_128"}')
+    form = project / ".merkle" / "format.json"
+    recorded = form.read_text()
+    form.write_text('{"format": 99, "hash": "xxh3_128"}')
     broken, mended = talk(stdio(project), session)
     assert refusal(broken)["code"] == "newer_store"
     assert answer(mended)["freshness"] == "fresh"
