@@ -108,6 +108,7 @@ LATE = {
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
     # a client of a service needs no database
     "service.workspace": {"indexer.engine.durable", "indexer.engine.workspace"},
+    "store.binding": {"subprocess"},  # only where git was used since it was asked last
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
     "watch.watcher": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }

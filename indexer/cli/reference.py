@@ -28,7 +28,7 @@ CONTEXT_KEYS: Final = (
 )  # fmt: skip
 _COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "init": ("workspace", "hash", "created"),
+    "init": ("workspace", "hash", "created", "adopted"),
     "scan": tuple(ScanDocument.__annotations__),
     "status": tuple(StatusDocument.__annotations__),
     "validate": tuple(ValidateDocument.__annotations__),
@@ -107,6 +107,7 @@ _CONTEXT: Final = (
     " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
 )
 _JSON_NOTES: Final = {
+    "init": " `adopted` is null, or what `--adopt` did: `records`, `refused`, `quarantined`, `root`.",
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
     "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
     " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address. With"

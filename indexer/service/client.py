@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from indexer.errors import ExitCode, MerkleError, UncheckedError
 from indexer.store.layout import Layout
-from indexer.store.own_folder import own_folder, read_own_file
+from indexer.store.own_folder import own_folder, read_in
 
 TIMEOUT: Final = 600.0
 STOPPING: Final = 503
@@ -116,11 +116,15 @@ def _document(status: int, answer: bytes) -> dict[str, Any]:
 
 def connect(root: Path) -> Client | None:
     """The service of a workspace, or None when none listens."""
+    layout = Layout(root)
     try:
-        address = os.fsdecode(read_own_file(Layout(root).socket).strip())
+        with own_folder(layout.folder) as folder:
+            address = os.fsdecode(read_in(folder, layout.socket.name).strip())
+            name = _socket_name(folder)
     except OSError:
         return None
-    if not address or not _is_trusted(address, root):
+    # The file may have come with a clone, or with a copy of a workspace that is served.
+    if os.path.basename(address) != name or not _is_our_socket(address):
         return None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -134,18 +138,18 @@ def connect(root: Path) -> Client | None:
 def socket_name(root: Path) -> str:
     """What the socket of the service of this very folder is called; a copy's has another name."""
     with own_folder(Layout(root).folder) as folder:
-        stat = os.fstat(folder)
+        return _socket_name(folder)
+
+
+def _socket_name(folder: int) -> str:
+    stat = os.fstat(folder)
     return hashlib.sha256(f"{stat.st_dev}:{stat.st_ino}".encode()).hexdigest()[:20] + ".sock"
 
 
-def _is_trusted(address: str, root: Path) -> bool:
-    """Whether a socket is this user's own and serves this very folder.
-
-    The file that names it may have come with a clone, or with a copy of a workspace that is served.
-    """
+def _is_our_socket(address: str) -> bool:
+    """Whether a socket is this user's own; root trusts nobody else's either."""
     try:
         stat = os.lstat(address)
     except (OSError, ValueError):
         return False
-    ours = modes.S_ISSOCK(stat.st_mode) and stat.st_uid == os.getuid()
-    return ours and os.path.basename(address) == socket_name(root)
+    return modes.S_ISSOCK(stat.st_mode) and stat.st_uid == os.getuid()

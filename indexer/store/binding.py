@@ -22,15 +22,27 @@ from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER, own_folder
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
+class TrackedIndexError(UncheckedError):
+    """Git keeps the index, so whoever can push could change what it says."""
+
+    code = "tracked_index"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"{_shown(folder)} is tracked by git, and changes with every pull",
+            hint="`git rm -r --cached .merkle` takes it out of git; an index is for one folder",
+        )
+
+
 class ForeignIndexError(UncheckedError):
     """The index was made in another folder, and nobody has asked for it to be taken over."""
 
     code = "foreign_index"
 
     def __init__(self, folder: Path) -> None:
-        shown = paths.on_screen(paths.bytes_to_text(os.fsencode(folder)))
         super().__init__(
-            f"{shown} was not made in this folder: it came with a clone, a copy or an archive",
+            f"{_shown(folder)} was not made in this folder: it came with a clone, a copy or an"
+            " archive",
             hint="`merkle init --adopt` checks it and takes over what can be checked;"
             " `rm -r .merkle` starts afresh",
         )
@@ -70,11 +82,46 @@ def is_bound(folder: Path, index_id: str) -> bool:
         same_path = known["path"] == here["path"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    if same_folder != same_path:
-        # Moved, or mounted anew: this is its place from now on.
+    if not same_folder and not same_path:
+        return False
+    moved = not (same_folder and same_path)
+    if moved or _git_moved(folder, noted):
+        refuse_tracked(folder)
+        # This is its place from now on, and git had its say.
         with contextlib.suppress(OSError):
             _note(noted, here)
-    return same_folder or same_path
+    return True
+
+
+def refuse_tracked(folder: Path) -> None:
+    """Raise when git keeps anything of the index."""
+    # Imported late: asked only where git was used since it was asked last.
+    import subprocess
+
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(
+            ["git", "-C", folder.parent, "ls-files", "-z", "--", folder.name],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+        )  # fmt: skip
+        if told.stdout:
+            raise TrackedIndexError(folder)
+
+
+def _git_moved(folder: Path, noted: Path) -> bool:
+    """Whether git has written its own index since the place was noted."""
+    for above in folder.parents:
+        own = above / ".git"
+        if own.is_dir():
+            with contextlib.suppress(OSError):
+                return (own / "index").stat().st_mtime_ns >= noted.stat().st_mtime_ns
+        if own.exists():
+            # A worktree or a submodule keeps it elsewhere.
+            return True
+    return False
+
+
+def _shown(folder: Path) -> str:
+    return paths.on_screen(paths.bytes_to_text(os.fsencode(folder)))
 
 
 def _note(file: Path, place: dict[str, str | int]) -> None:

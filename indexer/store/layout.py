@@ -103,10 +103,10 @@ def is_initialised(root: Path) -> bool:
     try:
         with own_folder(layout.folder) as folder:
             os.stat(layout.format_file.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
     except PermissionError:
         return True
-    except OSError:
-        return False
     return True
 
 

@@ -50,30 +50,39 @@ def own_folder(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _look_over(folder: Path, descriptor: int, known: frozenset[str] = _FOLDERS) -> None:
+def _look_over(folder: Path, descriptor: int) -> None:
     with os.scandir(descriptor) as entries:
         for entry in entries:
             path = folder / entry.name
-            try:
-                stat = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:
-                # A cookie or a file beside the one it replaces comes and goes.
-                continue
-            if modes.S_ISLNK(stat.st_mode):
-                raise NotOursError(
-                    f"{_shown(path)} is a link; nothing was read or written through it",
-                    hint=_away(path),
-                )
-            _refuse_foreign(path, stat)
-            is_folder = modes.S_ISDIR(stat.st_mode)
-            if not is_folder and (not modes.S_ISREG(stat.st_mode) or entry.name in known):
-                raise NotOursError(f"{_shown(path)} is not what it should be", hint=_away(path))
-            if entry.name in known & _LOOKED_INTO:
-                inner = os.open(entry.name, _OPEN, dir_fd=descriptor)
-                try:
-                    _look_over(path, inner, frozenset())
-                finally:
-                    os.close(inner)
+            # A file beside the one that it replaces comes and goes.
+            with contextlib.suppress(FileNotFoundError):
+                _refuse_kind(path, entry)
+                _refuse_foreign(path, entry.stat(follow_symlinks=False))
+                if entry.name in _LOOKED_INTO:
+                    _look_into(path, os.open(entry.name, _OPEN, dir_fd=descriptor))
+
+
+def _look_into(folder: Path, descriptor: int) -> None:
+    try:
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    _refuse_kind(folder / entry.name, entry)
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_kind(path: Path, entry: os.DirEntry[str]) -> None:
+    if entry.is_symlink():
+        raise NotOursError(
+            f"{_shown(path)} is a link; nothing was read or written through it", hint=_away(path)
+        )
+    is_folder = entry.is_dir(follow_symlinks=False)
+    is_file = entry.is_file(follow_symlinks=False)
+    if not (is_folder or is_file) or (is_file and entry.name in _FOLDERS):
+        # Neither, where it has just gone: then this says so.
+        entry.stat(follow_symlinks=False)
+        raise NotOursError(f"{_shown(path)} is not what it should be", hint=_away(path))
 
 
 def _refuse_foreign(path: Path, stat: os.stat_result) -> None:
@@ -118,6 +127,10 @@ def open_own_file(folder: int, path: Path, flags: int) -> int:
 def read_own_file(path: Path) -> bytes:
     """What one of the folder's own files holds; OSError where it cannot be read."""
     with own_folder(path.parent) as folder:
-        descriptor = os.open(path.name, os.O_RDONLY | _OPEN_FILE, dir_fd=folder)
-        with open(descriptor, "rb") as file:
-            return file.read()
+        return read_in(folder, path.name)
+
+
+def read_in(folder: int, name: str) -> bytes:
+    """What a file in a folder that was looked over holds."""
+    with open(os.open(name, os.O_RDONLY | _OPEN_FILE, dir_fd=folder), "rb") as file:
+        return file.read()

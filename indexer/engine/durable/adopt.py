@@ -13,6 +13,7 @@ from indexer.engine.tree.scan import record_everything
 from indexer.engine.workspace import Engine
 from indexer.errors import NoWorkspaceError
 from indexer.store import journal
+from indexer.store.binding import refuse_tracked
 from indexer.store.layout import (
     Format,
     Layout,
@@ -33,6 +34,7 @@ def adopt(root: Path, hash_name: str | None = None) -> JsonObject:
     not this folder's, and can be adopted again.
     """
     layout, recorded = Layout(root), _recorded(root, hash_name)
+    refuse_tracked(layout.folder)
     with OwnerLock(layout.lock, "adopt") as lock:
         lock.acquire(wait=10.0)
         journal.finish_replacing(layout.journal)
