@@ -107,7 +107,8 @@ _CONTEXT: Final = (
     " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
 )
 _JSON_NOTES: Final = {
-    "init": " `adopted` is null, or what `--adopt` did: `records`, `refused`, `quarantined`, `root`.",
+    "init": " `adopted` is null, or what `--adopt` did: `records`, `refused`, `quarantined`,"
+    " `root`.",
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
     "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
     " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address. With"

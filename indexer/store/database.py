@@ -77,7 +77,7 @@ class Database:
         self._opened = contextlib.ExitStack()
         with contextlib.ExitStack() as opening:
             # Looked over before the library opens by path, and compared with what is there after.
-            self._folder = opening.enter_context(own_folder(path.parent))
+            self._folder = opening.enter_context(own_folder(path.parent, look_over=True))
             place = opening.enter_context(contextlib.closing(Utf8Folder(path.parent)))
             self._connection = _connect(place, path.name)
             opening.callback(self._connection.close)

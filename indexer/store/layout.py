@@ -140,7 +140,7 @@ def record_format(root: Path, chosen: Format) -> Format:
     Utf8Folder(root).close()
     try:
         layout.folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        with own_folder(layout.folder) as folder:
+        with own_folder(layout.folder, look_over=True) as folder:
             os.fchmod(folder, PRIVATE_FOLDER)
         layout.cookies.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         # The folder ignores itself, so no repository has to mention it.
@@ -176,7 +176,7 @@ def recorded_format(root: Path) -> Format:
     """What an index says of itself, wherever it was made."""
     path = Layout(root).format_file
     try:
-        recorded = json.loads(read_own_file(path))
+        recorded = json.loads(read_own_file(path, look_over=True))
         version, hash_name = int(recorded["format"]), str(recorded["hash"])
         index_id = str(recorded["id"]) if "id" in recorded else None
     except FileNotFoundError:

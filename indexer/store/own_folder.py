@@ -34,8 +34,11 @@ class NotOursError(UncheckedError):
 
 
 @contextlib.contextmanager
-def own_folder(folder: Path) -> Iterator[int]:
-    """A descriptor of a folder that was looked over; FileNotFoundError where there is none."""
+def own_folder(folder: Path, *, look_over: bool = False) -> Iterator[int]:
+    """A descriptor of a folder that is this user's; FileNotFoundError where there is none.
+
+    With `look_over`, everything in it was looked at as well: that comes before any writing.
+    """
     try:
         descriptor = os.open(folder, _OPEN)
     except OSError as error:
@@ -44,7 +47,8 @@ def own_folder(folder: Path) -> Iterator[int]:
         raise _not_a_folder(folder) from error
     try:
         _refuse_foreign(folder, os.fstat(descriptor))
-        _look_over(folder, descriptor)
+        if look_over:
+            _look_over(folder, descriptor)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -124,13 +128,13 @@ def open_own_file(folder: int, path: Path, flags: int) -> int:
     return descriptor
 
 
-def read_own_file(path: Path) -> bytes:
+def read_own_file(path: Path, *, look_over: bool = False) -> bytes:
     """What one of the folder's own files holds; OSError where it cannot be read."""
-    with own_folder(path.parent) as folder:
+    with own_folder(path.parent, look_over=look_over) as folder:
         return read_in(folder, path.name)
 
 
 def read_in(folder: int, name: str) -> bytes:
-    """What a file in a folder that was looked over holds."""
+    """What a file in a folder that is this user's holds."""
     with open(os.open(name, os.O_RDONLY | _OPEN_FILE, dir_fd=folder), "rb") as file:
         return file.read()
