@@ -65,7 +65,7 @@ class Engine:
             self._lock.release()
             raise
         self.trees = TreeStore(self.database, self.algorithm)
-        if self.format.index_id is None:
+        if not self.format.ids:
             self._bind_older()
         self.recorded = RecordedTree(self.trees)
         self.in_flight = InFlight()

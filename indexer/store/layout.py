@@ -17,6 +17,7 @@ from indexer.store.utf8_folder import Utf8Folder
 
 FORMAT: Final = 1
 FOLDER: Final = ".merkle"
+_MOST_IDS: Final = 8
 
 
 class NewerFormatError(UncheckedError):
@@ -93,8 +94,8 @@ class Format:
 
     hash_name: str
     version: int = FORMAT
-    index_id: str | None = field(default=None, compare=False)
-    """What the index carries to be known by where it was made; older ones carry nothing."""
+    ids: tuple[str, ...] = field(default=(), compare=False)
+    """What it is known by where it was made or adopted, newest first; older ones have none."""
 
 
 def is_initialised(root: Path) -> bool:
@@ -145,8 +146,9 @@ def record_format(root: Path, chosen: Format) -> Format:
         layout.cookies.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         # The folder ignores itself, so no repository has to mention it.
         write_atomically(layout.folder / ".gitignore", b"*\n", mode=PRIVATE_FILE)
-        index_id = bind(layout.folder)
-        recorded = {"format": chosen.version, "hash": chosen.hash_name, "id": index_id}
+        # Earlier ones stay: the same folder may be used from a container, or by another machine.
+        ids = (bind(layout.folder), *chosen.ids)[:_MOST_IDS]
+        recorded = {"format": chosen.version, "hash": chosen.hash_name, "ids": ids}
         text = json.dumps(recorded).encode() + b"\n"
         write_atomically(layout.format_file, text, mode=PRIVATE_FILE)
     except OSError as error:
@@ -154,7 +156,7 @@ def record_format(root: Path, chosen: Format) -> Format:
             f"cannot create {FOLDER} in {root}: {error.strerror or error}",
             hint="merkle keeps its index inside the workspace; make the folder writable",
         ) from error
-    return Format(chosen.hash_name, chosen.version, index_id)
+    return Format(chosen.hash_name, chosen.version, ids)
 
 
 def read_format(root: Path, *, or_older: bool = False) -> Format:
@@ -163,8 +165,8 @@ def read_format(root: Path, *, or_older: bool = False) -> Format:
     With `or_older`, also of one without an id, for a caller who finds out where it was made.
     """
     layout, recorded = Layout(root), recorded_format(root)
-    if recorded.index_id is not None:
-        known = is_bound(layout.folder, recorded.index_id)
+    if recorded.ids:
+        known = any(is_bound(layout.folder, each) for each in recorded.ids)
     else:
         known = or_older and layout.database.exists() and layout.database.stat().st_nlink == 1
     if not known:
@@ -178,7 +180,7 @@ def recorded_format(root: Path) -> Format:
     try:
         recorded = json.loads(read_own_file(path, look_over=True))
         version, hash_name = int(recorded["format"]), str(recorded["hash"])
-        index_id = str(recorded["id"]) if "id" in recorded else None
+        ids = tuple(map(str, recorded.get("ids", ())))[:_MOST_IDS]
     except FileNotFoundError:
         raise NoWorkspaceError(
             f"{root} is not a merkle workspace", hint="run `merkle init` or `merkle scan` there"
@@ -193,7 +195,7 @@ def recorded_format(root: Path) -> Format:
             hint=f"let this user read and write {FOLDER}, or run merkle as the one it belongs to",
         ) from error
     refuse_newer(version)
-    return Format(workspace_hash(hash_name).name, version, index_id)
+    return Format(workspace_hash(hash_name).name, version, ids)
 
 
 def refuse_newer(version: int) -> None:

@@ -314,7 +314,7 @@ def test_a_forged_id_names_no_file_of_ours(scanned: Path, home: Path, merkle: Me
     place = {"path": str(folder), "device": stat.st_dev, "inode": stat.st_ino}
     (home / "place").write_text(json.dumps(place))
     for forged in (str(home / "place"), f"../../../{home.name}/place", "0" * 32, "", 7, None):
-        recorded = {"format": 1, "hash": "xxh3_128", "id": forged}
+        recorded = {"format": 1, "hash": "xxh3_128", "ids": [forged]}
         (folder / "format.json").write_text(json.dumps(recorded))
         assert merkle("-C", scanned, "status").code == 3
 
@@ -326,7 +326,7 @@ def test_a_workspace_can_be_moved_and_mounted_elsewhere(
     scanned.rename(moved)
     assert merkle("-C", moved, "status").code == 0
     # Another device or inode under the same path, as after mounting it anew.
-    index_id = json.loads((moved / ".merkle" / "format.json").read_text())["id"]
+    index_id = json.loads((moved / ".merkle" / "format.json").read_text())["ids"][0]
     noted = binding.state_folder() / index_id
     place = json.loads(noted.read_text())
     assert place["path"] == str(moved / ".merkle")
@@ -351,9 +351,20 @@ def test_an_older_index_is_known_by_the_files_it_has_seen(
     shutil.copytree(workspace, copy)
     root = merkle("-C", workspace, "status", "--json").json["root"]
     assert root is not None
-    assert "id" in json.loads(form.read_text())
+    assert "ids" in json.loads(form.read_text())
     assert merkle("-C", copy, "status").code == 3
-    assert "id" not in json.loads((copy / ".merkle" / "format.json").read_text())
+    assert "ids" not in json.loads((copy / ".merkle" / "format.json").read_text())
+
+
+def test_a_container_and_its_host_share_an_index_once_both_have_seen_it(
+    noted: Path, process: Merkle, tmp_path: Path
+) -> None:
+    inside = {"XDG_STATE_HOME": str(tmp_path / "inside")}
+    assert process("-C", noted, "status", **inside).code == 3
+    assert process("-C", noted, "init", "--adopt", **inside).code == 0
+    for _ in range(2):
+        assert process("-C", noted, "status", **inside).code in (0, 1)
+        assert process("-C", noted, "status").code in (0, 1)
 
 
 def test_where_nothing_can_be_noted_nothing_is_begun(
