@@ -21,6 +21,12 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# Temporary folders are in memory, where a sync costs nothing: this is about what is written, not
+# about how fast a disk is.
+_MEMORY = Path("/dev/shm")
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 1 << 30:
+    tempfile.tempdir = str(_MEMORY)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """A state folder for the whole run: indexes are noted there, and fixtures outlive tests."""
@@ -43,18 +49,6 @@ def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A private runtime directory with a short path: socket paths end at about 107 bytes."""
     folder = Path(tempfile.mkdtemp(prefix="mk", dir="/tmp"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def fast_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder where a sync costs nothing, for tests of what is written rather than how durably."""
-    shared = Path("/dev/shm")
-    if not os.access(shared, os.W_OK) or shutil.disk_usage(shared).free < 1 << 30:
-        yield tmp_path_factory.mktemp("fast")
-        return
-    folder = Path(tempfile.mkdtemp(prefix="mk", dir=shared))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

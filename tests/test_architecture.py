@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import graphlib
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -97,6 +99,7 @@ LATE = {
     "engine.tree.scan": {"indexer.engine.frames.notes"},  # most batches rename nothing
     # what a scan needs nothing of
     "engine.workspace": {
+        "indexer.core.tokens",
         "indexer.engine.durable.journal",
         "indexer.engine.frames.opened",
         "indexer.engine.search.corpus",
@@ -116,7 +119,7 @@ LATE = {
 GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_code", "tools"}
 LONGEST = 500
 LONG = {
-    "engine.make.one_pass": "one pass over a type, from what is stale to what is stored",
+    "store.frames": "everything about frames in the database",
     "service.methods": "written by a program, one method per operation",
 }
 """Modules that are longer, and what it is that would be cut in two."""
@@ -206,6 +209,22 @@ def test_imports_point_downward() -> None:
     assert not upward
 
 
+def test_any_module_can_be_the_first_to_be_loaded() -> None:
+    """No imports in a circle, whose order would decide whether they work."""
+    modules = {f"indexer.{dotted(path)}".rstrip("."): path for path in MODULES}
+    needs: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        found = {e.module for e in imports(path) if not e.late and not e.typing_only}
+        for node in parsed(path).body:
+            if isinstance(node, ast.ImportFrom):
+                found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        # A module's package is loaded before it, except by what is in that package itself.
+        found |= {".".join(m.split(".")[:n]) for m in found for n in range(1, m.count(".") + 1)}
+        outside = {each for each in found if not f"{name}.".startswith(f"{each}.")}
+        needs[name] = outside & modules.keys()
+    graphlib.TopologicalSorter(needs).prepare()
+
+
 def test_the_package_itself_imports_nothing_at_start() -> None:
     assert not [each for _, each in ours(PACKAGE / "__init__.py") if not each.typing_only]
 
@@ -291,3 +310,24 @@ def _public(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple
 def test_the_methods_of_a_workspace_say_what_the_operations_say() -> None:
     written = (PACKAGE / "service" / "methods.py").read_text("utf-8")
     assert written == methods(), "run `just docs`"
+
+
+def test_the_map_names_what_there_is() -> None:
+    page = (PACKAGE.parent / "ARCHITECTURE.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)`", page))
+    assert len(named) > 50
+    assert not [
+        name
+        for name in sorted(named)
+        if not any((top / name).is_file() for top in (PACKAGE, PACKAGE.parent))
+    ]
+    rooms = {path.name for path in (PACKAGE / "engine").iterdir() if path.is_dir()} - {
+        "__pycache__"
+    }
+    assert all(f"\n{room}/ " in page for room in rooms)
+
+
+def test_the_glossary_is_short() -> None:
+    page = (PACKAGE.parent / "ARCHITECTURE.md").read_text("utf-8")
+    words = page.split("## Words\n")[1].split("\n## ")[0]
+    assert len(words.strip().splitlines()) <= 30

@@ -26,7 +26,8 @@ NAMES = {
 
 WORKSPACE_METHODS = {
     "agent_add", "agent_list", "compact", "compile", "compose", "diff", "explain", "export",
-    "get_head", "get_node", "import_", "init", "invalidate", "list_frames", "lock", "log", "open",
+    "get_frame", "get_head", "get_node", "import_", "init", "invalidate", "list_frames", "lock",
+    "log", "open",
     "prove", "put_frame", "regenerate", "replay", "report",
     "scan", "shared_gc", "shared_pull", "shared_push", "shared_status", "sql",
     "status", "synthesize", "validate",

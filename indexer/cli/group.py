@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "compile": "Run the staged compiler on a stream of events.",
     "put-frame": "Write a frame about a file or folder.",
     "list-frames": "List every frame a node ever had, newest first.",
+    "get-frame": "Show one frame, whole.",
     "get-head": "List the newest frames of a node, one per type and agent.",
     "explain": "Tell why a frame is what it is, or why it is stale.",
     "regenerate": "Make generated frames again where they are stale.",

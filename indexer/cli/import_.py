@@ -7,7 +7,7 @@ import click
 from indexer.cli.columns import counted, path
 from indexer.cli.export import pack_file
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command
+from indexer.cli.options import Globals, allow_secrets, merkle_command
 from indexer.cli.output import show
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
@@ -16,18 +16,20 @@ from indexer.errors import ExitCode
 
 @merkle_command("import")
 @click.argument("file", metavar="FILE", callback=pack_file)
-def command(options: Globals, file: str) -> int:
+@allow_secrets
+def command(options: Globals, file: str, allow_secrets: bool) -> int:
     """Take in a file that export wrote, checking all of it first.
 
     What is known already is left as it is, so importing twice is harmless. A session that the
-    file has further on than it is here is brought as far.
+    file has further on than it is here is brought as far. A note or session that looks like it
+    holds a secret stops the import; in what was generated it is masked, as it is here.
 
     \b
     Example:
       merkle import team.pack
     """
     with open_workspace(options) as workspace:
-        document = workspace.import_(file)
+        document = workspace.import_(file, allow_secrets=allow_secrets)
     show(options, document, _text)
     return ExitCode.FINE
 

@@ -103,3 +103,8 @@ def plain_text(ctx: click.Context, param: click.Parameter, value: str | None) ->
         except UnicodeEncodeError:
             raise click.BadParameter("it contains bytes that are not UTF-8", ctx, param) from None
     return value
+
+
+allow_secrets = click.option(
+    "--allow-secrets", is_flag=True, help="Store it even if it looks like it holds one."
+)

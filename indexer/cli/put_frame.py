@@ -11,7 +11,7 @@ from indexer.cli.frame_text import freshness
 from indexer.cli.here import from_here
 from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
 from indexer.cli.output import show
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode, UsageError
@@ -69,7 +69,7 @@ def _meta(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
 @click.option(
     "--meta", metavar="K=V", multiple=True, callback=_meta, help="Keep a value with it, by name."
 )
-@click.option("--allow-secrets", is_flag=True, help="Store it even if it looks like it holds one.")
+@allow_secrets
 def command(
     options: Globals,
     node: str,

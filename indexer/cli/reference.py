@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,13 +13,9 @@ import click
 
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
-from indexer.engine.documents import DiffDocument
-from indexer.engine.durable.validate import ValidateDocument
-from indexer.engine.search.sql import SqlDocument
 from indexer.engine.settings import RESERVED, SETTINGS
-from indexer.engine.tree.history import LogDocument
 from indexer.engine.tree.scan import ScanDocument
-from indexer.engine.tree.status import StatusDocument
+from indexer.service.operations import OPERATIONS
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")
@@ -29,9 +26,6 @@ CONTEXT_KEYS: Final = (
 _COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created", "adopted"),
-    "scan": tuple(ScanDocument.__annotations__),
-    "status": tuple(StatusDocument.__annotations__),
-    "validate": tuple(ValidateDocument.__annotations__),
     "watch": (*ScanDocument.__annotations__, "generated", "reused", "failed"),
     "get-node": (
         "node_id", "path", "kind", "content_id", "size", "superseded", "children", "frames",
@@ -76,9 +70,6 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "name", "origin", "cycle", "records", "commits", "tokens", "budget", "prune", "head",
         "cycles", "attempts", "tree",
     ),
-    "log": tuple(LogDocument.__annotations__),
-    "diff": tuple(DiffDocument.__annotations__),
-    "sql": tuple(SqlDocument.__annotations__),
     "mcp install": ("client", "scope", "file", "name", "changed", "snippet"),
     "mcp uninstall": ("client", "scope", "file", "name", "changed"),
     "export": ("file", "records"),
@@ -235,11 +226,20 @@ def _command(name: str, command: click.Command, context: click.Context) -> str:
     parts = [f"## merkle {name}\n", f"```\n{usage}\n```\n", *_prose(command.help or "")]
     if own:
         parts.append(_table(("option", "meaning"), map(_option, own)) + "\n")
-    if name in JSON_KEYS:
-        keys = ", ".join(f"`{key}`" for key in JSON_KEYS[name])
-        told = f" {keys}." if keys else ""
+    keys = json_keys(name)
+    if keys is not None:
+        told = f" {', '.join(f'`{key}`' for key in keys)}." if keys else ""
         parts.append(f"JSON:{told}{_JSON_NOTES.get(name, '')}\n")
     return "\n".join(parts)
+
+
+def json_keys(name: str) -> tuple[str, ...] | None:
+    """The keys of a command's document, as its operation declares them where it does."""
+    operation = OPERATIONS.get(name.replace(" ", "-"))
+    answer = operation.signature.answer if operation is not None else None
+    if typing.is_typeddict(answer):
+        return tuple(answer.__annotations__)
+    return JSON_KEYS.get(name)
 
 
 def _prose(text: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from indexer.cli.frame_text import state
 from indexer.cli.here import from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
 from indexer.cli.output import show
 from indexer.cli.session_options import FORMATS, print_document, session_name, warned
 from indexer.core.paths import on_screen
@@ -61,7 +61,8 @@ def export(options: Globals, name: str, snapshot: str | None, form: str | None) 
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="A list of messages of this provider."
 )
-def import_(options: Globals, file: str, name: str, form: str | None) -> int:
+@allow_secrets
+def import_(options: Globals, file: str, name: str, form: str | None, allow_secrets: bool) -> int:
     """Take in an exported session, a bare snapshot or a flat chat log as a new session.
 
     FILE - reads standard input. All of it is checked before anything is kept: every hash of the
@@ -75,8 +76,9 @@ def import_(options: Globals, file: str, name: str, form: str | None) -> int:
     data = _stdin() if file == "-" else None
     with open_workspace(options) as workspace:
         document = workspace.session_import(
-            None if data is not None else file, name=name, data=data, form=form
-        )
+            None if data is not None else file, name=name, data=data, form=form,
+            allow_secrets=allow_secrets,
+        )  # fmt: skip
     show(options, document, _text)
     if not options.json:
         warned(document["warnings"])

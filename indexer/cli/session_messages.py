@@ -9,7 +9,7 @@ import click
 
 from indexer.cli.columns import counted, short
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
 from indexer.cli.output import show
 from indexer.cli.session_options import (
     REGIONS,
@@ -67,6 +67,7 @@ content_options = _options(
     click.option(
         "--metadata", metavar="JSON", callback=json_object, help="Values beside the commit."
     ),
+    allow_secrets,
 )
 
 

@@ -1,13 +1,23 @@
-"""Recognising secrets in text: strictly, to refuse them, and eagerly, to black them out."""
+"""Recognising secrets in text: what is one in all likelihood, and eagerly what may be one.
+
+The first, `find_secrets`, is for texts that are kept: notes and sessions that hold a finding are
+refused, and in what generators make it is masked. The second, `redact`, is for what is sent to a
+model or said in an error, where one word too few does less harm than one too many.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from indexer.errors import UsageError
+
+VERSION: Final = "1"
+"""Moves with every change to what `mask` does: fingerprints of what is masked have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +37,7 @@ def find_secrets(text: str) -> list[Finding]:
     """The secrets in a text that are beyond reasonable doubt, in order of place."""
     findings: list[Finding] = []
     line, counted, done = 1, 0, 0
-    for start, end, kind in sorted(_strict_spans(text)):
+    for start, end, kind in sorted(_likely_spans(text)):
         if start < done:
             continue
         line += text.count("\n", counted, start)
@@ -36,11 +46,47 @@ def find_secrets(text: str) -> list[Finding]:
     return findings
 
 
+def kind_of_secret(*values: object) -> str | None:
+    """What kind of secret some text holds in these values, however nested; None: there is none."""
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if found := find_secrets(value):
+                return found[0].kind
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                # A password says nothing by itself; with its name it does.
+                waiting += [f'{key}="{inner}"' if isinstance(inner, str) else key, inner]
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return None
+
+
+def check_secrets(refusal: type[UsageError], what: str, *values: object) -> None:
+    """Refuse values that hold a secret, saying where and of which kind."""
+    kind = kind_of_secret(*values)
+    if kind is not None:
+        raise refusal(
+            f"the {what} looks like it holds a secret ({kind})",
+            hint="take it out, or pass --allow-secrets if it is none",
+        )
+
+
+def mask(text: str) -> str:
+    """The text with every secret that `find_secrets` sees replaced by `[redacted:KIND]`."""
+    return _replaced(text, _likely_spans(text))
+
+
 def redact(text: str) -> str:
     """The text with everything that may be a secret replaced by `[redacted:KIND]`."""
+    return _replaced(text, _eager_spans(text))
+
+
+def _replaced(text: str, spans: Iterable[_Span]) -> str:
     pieces: list[str] = []
     done = 0
-    for start, end, kind in sorted(_eager_spans(text)):
+    for start, end, kind in sorted(spans):
         if start >= done and not _MARKERS.fullmatch(text, start, end):
             pieces += [text[done:start], f"[redacted:{kind}]"]
         elif start >= done:
@@ -61,33 +107,109 @@ def _lower(text: str) -> str:
     return text.replace("\u0130", "i").lower()
 
 
-def _strict_spans(text: str) -> Iterator[_Span]:
-    for rule in _ISSUED:
-        for match in rule.matches(text):
-            if rule.strict(match[0]):
-                yield match.start(), match.end(), rule.kind
-    yield from _private_keys(text, strict=True)
-    lower = _lower(text)
-    for kind, pattern in (("bearer", _BEARER), ("url_password", _URL_PASSWORD)):
-        for match in pattern.finditer(lower):
+def _likely_spans(text: str) -> Iterator[_Span]:
+    yield from _issued(text, likely=True)
+    yield from _private_keys(text, likely=True)
+    yield from _likely_values(text, _lower(text))
+
+
+def _likely_values(text: str, lower: str) -> Iterator[_Span]:
+    """Secrets that are known by where they stand."""
+    if "://" in lower:
+        for match in _URL_PASSWORD.finditer(lower):
+            if _is_in_use(text, match):
+                yield *match.span("value"), "url_password"
+    if "bearer" in lower:
+        for match in _BEARER.finditer(lower):
             start, end = match.span("value")
             if _looks_drawn(text[start:end]):
-                yield start, end, kind
-    for name in _SECRET_NAME.finditer(lower):
-        value = _STRICT_VALUE.match(text, name.end())
-        if value and _looks_drawn(value["value"]):
-            before = _NAME_BEFORE.search(lower, max(0, name.start() - 40), name.start())
-            whole = (before[0] if before else "") + lower[name.start() : value.start("value")]
-            if not _NO_SECRET.search(whole):
-                yield *value.span("value"), "assignment"
+                yield start, end, "bearer"
+    if any(word in lower for word in _NAME_WORDS):
+        for name in _SECRET_NAME.finditer(lower):
+            value = _LIKELY_VALUE.match(text, name.end())
+            if value and _is_given(text, lower, name, value):
+                yield *value.span("quoted" if value["quoted"] else "bare"), "assignment"
+
+
+def _is_in_use(text: str, match: re.Match[str]) -> bool:
+    """Whether the password in an address opens something, and is no stand-in from a manual."""
+    start, end = match.span("value")
+    user, value = text[slice(*match.span("user"))], text[start:end]
+    if value == user or _is_stand_in(value) or (match["end"] == "…" and value.isdigit()):
+        return False
+    if _STORE.search(match.string, max(0, match.start() - 30), match.start()):
+        return len(value) >= 3
+    return len(value) >= 6 and _mixed(value)
+
+
+def _is_given(text: str, lower: str, name: re.Match[str], match: re.Match[str]) -> bool:
+    """Whether a name is given a secret: no type, no other name, no reference, no stand-in."""
+    before = _NAME_BEFORE.search(lower, max(0, name.start() - 40), name.start())
+    begin = before.start() if before else name.start()
+    whole = text[begin : name.end()] + match["rest"]
+    value = match["quoted"] or match["bare"]
+    if _NO_SECRET.search(_lower(whole)) or not _is_value(match, text[max(0, begin - 3) : begin]):
+        return False
+    if _DRAWN.fullmatch(value) and (_looks_drawn(value) or _is_cloud_secret(whole, value)):
+        return True
+    if len(value) > _LONGEST_CHOSEN or match["sign"] == "==":
+        return False
+    if _is_stand_in(value) or _REFERENCE.match(value):
+        return False
+    if match["end"] in _CODE_ENDS and not whole.isupper():
+        return False
+    is_cut = match["cut"] or match["end"] == "…"
+    if is_cut and len(value) >= 8 and _mixed(value):
+        # The rest was cut off, and with it what would make it look drawn.
+        return True
+    is_spaced = bool(match["gap"] or match["after"])
+    is_password = _PASSWORD_NAME.search(_lower(whole)) is not None
+    if whole.isupper() and match["sign"] == "=" and not is_spaced:
+        # An environment: what stands there is a value, and no code.
+        is_key = not match["rest"] and not name[0].startswith("auth")
+        return is_password or (is_key and len(value) >= 8 and _mixed(value))
+    if not is_password or len(value) < 6 or _TERM.fullmatch(value):
+        return False
+    if match["quoted"] or (whole.isupper() and match["sign"] == ":"):
+        return _mixed(value) or _SIGNS.search(value) is not None
+    return _mixed(value) and not (match["sign"] == "=" and is_spaced)
+
+
+def _is_cloud_secret(name: str, value: str) -> bool:
+    """Whether a value has the one form of a cloud's secret access key, under its name."""
+    return len(value) == 40 and _CLOUD_SECRET.search(_lower(name)) is not None
+
+
+def _is_value(match: re.Match[str], before: str) -> bool:
+    """Whether what follows a name can be its value: a literal, or words that nothing calls."""
+    if match["sign"] == ",":
+        # `define('DB_PASSWORD', 'VALUE')`; elsewhere a comma stands in a list.
+        return bool(match["named"] and match["quoted"] and _CALL.fullmatch(before))
+    if match["sign"] == ">":
+        return match["end"] == "<" and not (match["gap"] or match["after"])
+    if match["bare"]:
+        return match["end"] not in tuple("([{") and not _DOTTED.fullmatch(match["bare"])
+    return True
+
+
+def _is_stand_in(value: str) -> bool:
+    return _TEMPLATE.search(value) is not None or _ORDINARY.fullmatch(value) is not None
+
+
+def _issued(text: str, *, likely: bool) -> Iterator[_Span]:
+    """Tokens in the format of one issuer."""
+    for rule in _ISSUED:
+        for match in rule.matches(text):
+            is_cut = text[match.end() : match.end() + 1] == "…"
+            if not likely or (_is_begun if is_cut else rule.is_real)(match[0]):
+                yield match.start(), match.end(), rule.kind
 
 
 def _eager_spans(text: str) -> Iterator[_Span]:
-    for rule in _ISSUED:
-        for match in rule.matches(text):
-            yield match.start(), match.end(), rule.kind
-    yield from _private_keys(text, strict=False)
+    yield from _issued(text, likely=False)
+    yield from _private_keys(text, likely=False)
     lower = _lower(text)
+    yield from _likely_values(text, lower)
     for kind, pattern in _EAGER.items():
         for match in pattern.finditer(lower):
             yield *match.span("value"), kind
@@ -103,14 +225,14 @@ def _eager_spans(text: str) -> Iterator[_Span]:
         name = _SECRET_NAME.search(lower, going_on)
 
 
-def _private_keys(text: str, *, strict: bool) -> Iterator[_Span]:
-    """PEM private keys; strictly only with a body, because code names the header alone."""
+def _private_keys(text: str, *, likely: bool) -> Iterator[_Span]:
+    """PEM private keys; likely ones have a body, because code names the header alone."""
     for begin in _PEM_BEGIN.finditer(text):
         dashes = text.find("-----END ", begin.end(), begin.end() + 20_000)
         close = _PEM_END.match(text, dashes) if dashes >= 0 else None
         limit = begin.end() + 400
         body = _PEM_BODY.search(text, begin.end(), min(limit, close.start()) if close else limit)
-        if strict and (not body or _STAND_IN.search(body[0])):
+        if likely and (not body or _STAND_IN.search(body[0])):
             continue
         rest = _PEM_REST.match(text, body.start() if body else begin.end())
         end = close or rest or begin
@@ -123,8 +245,16 @@ def _mixed(value: str) -> bool:
 
 
 def _varied(value: str) -> bool:
-    """Whether a value in a known format is a real one and no stand-in from a manual."""
-    return len(set(value)) >= 10 and not _STAND_IN.search(value)
+    """Whether a value in the format of an issuer is more than the format filled up.
+
+    The sample keys of manuals count as real: no machine can tell, and nothing is lost with them.
+    """
+    return len(set(value)) >= 8 and not _FILLED.search(value)
+
+
+def _is_begun(value: str) -> bool:
+    """The same for one that was cut off: a name would be words between dashes."""
+    return not _FILLED.search(value) and (_mixed(value) or len(_LAST_PART.findall(value)[0]) >= 8)
 
 
 def _looks_drawn(value: str) -> bool:
@@ -140,13 +270,37 @@ def _looks_drawn(value: str) -> bool:
     return words <= 0.7 * len(value) and -sum(p * math.log2(p) for p in shares) >= 3.0
 
 
+def _drawn_or_long(value: str) -> bool:
+    """The same for `sk-`, which also begins CSS classes: those have dashes and few digits."""
+    return _looks_drawn(value) or (
+        len(value) >= 35 and "-" not in value[3:] and _mixed(value) and _varied(value)
+    )
+
+
+_LONGEST_CHOSEN: Final = 64
+"""Characters of a password that a person would choose; longer ones look drawn."""
+
 _MARKERS: Final = re.compile(r"(?:\[redacted:[a-z_0-9]+\])+")
 _LETTER_TO_DIGIT: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _WORD: Final = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
 _UUID: Final = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LAST_PART: Final = re.compile(r"[A-Za-z0-9]*\Z")
+_FILLED: Final = re.compile(r"(?i)xxxx|your[_-]|placeholder|redacted|\.\.\.")
 _STAND_IN: Final = re.compile(
     r"(?i)example|placeholder|change_?me|dummy|sample|redacted|your[_-]|xxxx|"
     r"00000|12345|abcdef|[<>{}$*%]|\.\.\."
+)
+# What a person writes where a password belongs: a way to one, or a word for one.
+_TEMPLATE: Final = re.compile(
+    r"(?i)\A[$%<{@&~./]|\$[({]|\{\{|\{[a-z_.0-9]*\}|%[sd(]|<|://|\*\*\*|\.\.\.|xxxx"
+    r"|example|placeholder|change[_-]?me|dummy|sample|redacted|your[_-]|replace|insert"
+)
+_ORDINARY: Final = re.compile(
+    r"(?i)(?:my|the|a|some|test|user|db|app|new|old|bad|wrong)?[_-]?"
+    r"(?:pass|password|passwd|passphrase|pwd|secret|token|key|credentials?|none|null|nil|true"
+    r"|false|yes|no|on|off|string|str|text|undefined|default|empty|unset|required|optional|hidden"
+    r"|invalid|prompt|test|testing|foo|bar|baz|root|admin|guest|user|username|postgres|mysql"
+    r"|rabbitmq|redis|localhost|[a-z]|[x*.]+)"
 )
 
 
@@ -158,36 +312,46 @@ class _Rule:
     # Prefixes that are looked for first: most texts hold none, and that is quick to see.
     prefixes: tuple[str, ...]
     body: str
-    strict: Callable[[str], bool] = _varied
+    is_real: Callable[[str], bool] = _varied
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         for prefix in self.prefixes:
             if prefix in text:
-                # `re` keeps compiled patterns, and only those that are ever needed.
+                # `re` keeps compiled patterns, and only those that are ever needed. In an outline
+                # a line may end inside a token.
                 yield from re.finditer(
-                    rf"(?<![A-Za-z0-9_-]){re.escape(prefix)}(?:{self.body})(?![A-Za-z0-9])", text
+                    rf"(?<![A-Za-z0-9_-]){re.escape(prefix)}"
+                    rf"(?:(?:{self.body})(?![A-Za-z0-9])|[A-Za-z0-9_.-]{{6,300}}(?=…))",
+                    text,
                 )
 
 
 _ISSUED: Final = (
     _Rule("anthropic_key", ("sk-ant-",), r"[A-Za-z0-9_-]{20,200}"),
-    # `sk-` also begins CSS classes, so that here the rest has to look drawn.
-    _Rule("api_key", ("sk-",), r"(?!ant-)[A-Za-z0-9_-]{20,250}", _looks_drawn),
+    _Rule("api_key", ("sk-proj-", "sk-svcacct-", "sk-or-v1-"), r"[A-Za-z0-9_-]{20,250}"),
+    _Rule(
+        "api_key", ("sk-",), r"(?!ant-|proj-|svcacct-|or-v1-)[A-Za-z0-9_-]{20,250}", _drawn_or_long
+    ),
+    _Rule("api_key", ("gsk_", "xai-"), r"[A-Za-z0-9]{40,100}"),
     _Rule("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{36,255}"),
     _Rule("github_token", ("github_pat_",), r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     _Rule("gitlab_token", ("glpat-", "glptt-", "glrt-"), r"[A-Za-z0-9_.-]{20,60}"),
-    _Rule("aws_access_key_id", ("AKIA", "ASIA"), r"[A-Z2-7]{16}"),
+    _Rule("aws_access_key_id", ("AKIA", "ASIA"), r"[A-Z0-9]{16}"),
     _Rule("google_api_key", ("AIza",), r"[A-Za-z0-9_-]{35}"),
+    _Rule("google_secret", ("GOCSPX-",), r"[A-Za-z0-9_-]{28}"),
+    _Rule("google_token", ("ya29.",), r"[A-Za-z0-9_-]{20,500}"),
     _Rule(
         "slack_token",
-        ("xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"),
+        ("xapp-", "xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-"),
         r"[A-Za-z0-9-]{20,250}",
-        _looks_drawn,
     ),
     _Rule("slack_webhook", ("https://hooks.slack.com/services/",), r"T\w+/B\w+/\w{20,30}"),
+    _Rule("discord_webhook", ("https://discord.com/api/webhooks/",), r"\d{5,30}/[\w-]{40,100}"),
     _Rule("stripe_key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"), r"[A-Za-z0-9]{16,250}"),
     _Rule("npm_token", ("npm_",), r"[A-Za-z0-9]{36}"),
     _Rule("pypi_token", ("pypi-AgE",), r"[A-Za-z0-9_-]{50,500}"),
+    _Rule("docker_token", ("dckr_pat_",), r"[A-Za-z0-9_-]{20,60}"),
+    _Rule("vault_token", ("hvs.",), r"[A-Za-z0-9_-]{24,200}"),
     _Rule("huggingface_token", ("hf_",), r"[A-Za-z0-9]{34,40}"),
     _Rule("sendgrid_key", ("SG.",), r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
     _Rule("digitalocean_token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"[a-f0-9]{64}"),
@@ -199,12 +363,19 @@ _ISSUED: Final = (
 _PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY: Final = re.compile(r"[A-Za-z0-9+/]{40}")
 _PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-# What is left of a key that was cut off: its lines, in a file or in a string literal.
-_PEM_REST: Final = re.compile(r"[A-Za-z0-9+/=\s\\]*")
+# What is left of a key that was cut off: its lines, in a file, a string literal or an outline.
+_PEM_REST: Final = re.compile(r"[A-Za-z0-9+/=\s\\|…]*")
 
-# From here on the patterns read text in lower case, except the one for strict values.
+# From here on the patterns read text in lower case, except those for values.
 _BEARER: Final = re.compile(r"""\bbearer\s+(?P<value>[^\s"'`<>,;]{4,})""")
-_URL_PASSWORD: Final = re.compile(r"""://[^\s/:@"']{0,100}:(?P<value>[^\s/@"']{1,300})@""")
+_URL_PASSWORD: Final = re.compile(
+    r"""://(?P<user>[^\s/:@"'`]{0,100}):(?P<value>[^\s/@,"'`…]{1,300})(?P<end>[@…])"""
+)
+_STORE: Final = re.compile(
+    r"(?:amqps?|clickhouse|cockroachdb|couchdb|db2|ftps?|jdbc:[a-z]+|ldaps?|mariadb|mongodb|mqtts?"
+    r"|mssql|mysqlx?|nats|neo4j|oracle|postgis|postgres|postgresql|redis|rediss|redshift|sftp|smtps?"
+    r"|snowflake|sqlserver)(?:\+[a-z0-9]+)?\Z"
+)
 # Names are recognised by the word in them; what makes it another word is excluded there. The
 # look-ahead only saves time.
 _SECRET_NAME: Final = re.compile(
@@ -218,14 +389,35 @@ _HEADER_NAME: Final = re.compile(
     r"(?:proxy-)?authorization|(?:set-)?cookie|x-[a-z-]{0,30}(?:token|key|secret|signature)"
 )
 _NAME_BEFORE: Final = re.compile(r"[a-z0-9_.:-]*\Z")
+_NAME_WORDS: Final = (
+    "secret", "pass", "pwd", "key", "auth", "credential", "session", "connection", "token",
+)  # fmt: skip
+_PASSWORD_NAME: Final = re.compile(
+    r"(?:passw(?:or)?d|passphrase|pwd|[_.-]pass|secret(?:[_-]?key)?(?:[_-]base)?)\Z"
+)
+_CLOUD_SECRET: Final = re.compile(r"secret[_-]?access[_-]?key\Z")
 _NO_SECRET: Final = re.compile(
-    r"hash|sha\d|md5|digest|checksum|fingerprint|public|url|uri|path|file|regex|pattern|::"
-    r"|next|page|continuation|cursor|change|verification|session"
+    r"hash|sha\d|md5|digest|checksum|fingerprint|public|url|uri|path|file|regex|pattern|:"
+    r"|next|page|continuation|cursor|change|verification|session(?!.?secret)"
 )
 _ASSIGNED: Final = r"""[A-Za-z0-9_-]{0,30}["'`]?\]?[ \t]{0,8}(?::=|=>|==?|:)[ \t]{0,8}"""
-_STRICT_VALUE: Final = re.compile(
-    rf"{_ASSIGNED}"
-    r"""(?P<quote>["'`]?)(?P<value>[A-Za-z0-9+/=_~!@#^&-]{16,300})(?P=quote)(?=[\s,;)}\]]|\Z)"""
+_LIKELY_VALUE: Final = re.compile(
+    r"""(?P<rest>[A-Za-z0-9_-]{0,30})(?P<named>["'`]?)\]?"""
+    r"""(?P<gap>[ \t]{0,8})(?P<sign>:=|=>|==?|:|,|>)(?P<after>[ \t]{0,8})"""
+    r"""(?:(?P<quote>["'`])(?P<quoted>[^\s"'`\\…]{4,300})(?:(?P=quote)|(?P<cut>…))"""
+    r"""|(?P<bare>[^\s"'`\\,;&(){}\[\]<>…=]{4,300}={0,2})(?P<end>[\s\S]?))"""
+)
+_DRAWN: Final = re.compile(r"[A-Za-z0-9+/=_~!@#^&.-]+")
+_CALL: Final = re.compile(r"""\w\(["'`]""")
+_CODE_ENDS: Final = frozenset(",)}]>")
+_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_SIGNS: Final = re.compile(r"[!@#^&+~-]")
+# Names of other things, by dots, slashes or capitals; in the second, what only looks mixed.
+_REFERENCE: Final = re.compile(r"[A-Za-z_][\w-]*(?:[./:][\w-]+)+\Z|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
+_TERM: Final = re.compile(
+    r"[A-Za-z_-]*(?:8|16|32|64|128|256|384|512)(?:_t)?|(?i:pbkdf2|oauth\d)"
+    r"|(?i:(?:[a-z]+[_-])*(?:pass|password|passwd|pwd|secret|token|key|foo|bar|test)[_-]?\d{0,4})"
+    r"|[A-Za-z]*[0-9]?(?:[A-Z][a-z]+){2,}"
 )
 _EAGER_VALUE: Final = re.compile(
     rf"{_ASSIGNED}(?:[rbfu]{{0,2}}"
@@ -242,7 +434,7 @@ _EAGER: Final = {
         r"""["'`]?[ \t]*[:=][ \t]*["'`]?(?P<value>[^\r\n"'`]+)"""
     ),
     "bearer": _BEARER,
-    "url_password": _URL_PASSWORD,
+    "url_password": re.compile(r"""://[^\s/:@"']{0,100}:(?P<value>[^\s/@"']{1,300})@"""),
     "flag": re.compile(
         r"""(?<!\S)--?[a-z-]{0,30}(?:password|token|secret|key)[ =]["']?(?P<value>[^\s"']+)"""
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from indexer.core.changes import Change
 from indexer.core.clock import Clock, SystemClock
 from indexer.core.hashing import workspace_hash
-from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.models.in_flight import InFlight
@@ -27,6 +27,7 @@ from indexer.store.lock import DEFAULT_WAIT, OwnerLock
 from indexer.store.trees import Root, TreeStore
 
 if TYPE_CHECKING:
+    from indexer.core.tokens import TiktokenCounter
     from indexer.engine.durable.journal import Records
     from indexer.engine.frames.opened import Frames
     from indexer.engine.make.events import Event
@@ -54,7 +55,6 @@ class Engine:
         self.format = read_format(root, or_older=True)
         self.algorithm = workspace_hash(self.format.hash_name)
         self.clock = clock or SystemClock()
-        self.counter = TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
         self.scopes = Scopes(root)
         self._lock = OwnerLock(self.layout.lock, role)
         self._lock.acquire(wait)
@@ -154,6 +154,13 @@ class Engine:
         return self.recorded.tree
 
     # -- opened on first use: a scan needs none of it
+
+    @cached_property
+    def counter(self) -> TiktokenCounter:
+        """Counts tokens; its tables are loaded when the first text is counted."""
+        from indexer.core.tokens import TiktokenCounter
+
+        return TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
 
     @property
     def frames(self) -> Frames:

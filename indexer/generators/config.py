@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from indexer.core.secrets import is_secret_name
 from indexer.generators.lines import ELLIPSIS, cut, head, shown, squeezed
 
 READ = 256 * 1024
 MAX_VALUE = 60
 
-_SECRET = re.compile(r"(?i)secret|passw|token|api_?-?key|private_?-?key|credential")
 _JSON = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+|/', re.DOTALL
 )
@@ -41,7 +41,7 @@ def config_outline(language: str, content: bytes, *, width: int, limit: int) -> 
 
 def _value(name: str, raw: str) -> str:
     said = squeezed(raw)
-    if _SECRET.search(name) and said:
+    if is_secret_name(name) and said:
         return ELLIPSIS
     return said if len(said) <= MAX_VALUE else ELLIPSIS
 

@@ -88,6 +88,7 @@ def head_outline(label: str, content: bytes, *, width: int, lines: int) -> str:
 def _said(line: str) -> str:
     if line.startswith("#!"):
         return ""
-    said = squeezed(_COMMENT.sub("", line, count=1))
+    mark = _COMMENT.match(line)
+    said = squeezed(line[mark.end() :] if mark else line)
     # A rule of dashes says nothing; other scripts than Latin do.
     return "" if said.isascii() and _EMPTY_SAID.match(said) else said

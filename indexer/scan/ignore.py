@@ -3,6 +3,9 @@
 A rule is cut into segments, one per folder level, and a folder's `Scope` knows how far each
 rule with a slash has come. So every verdict is about one name in one folder, never about a
 path, and folders without rule files of their own share everything with their parent.
+
+Secret files are the one exception to git's rules: only a re-including rule that names the very
+file brings one in, never one with wildcards that sweeps it in with others.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from indexer.core.paths import bytes_to_text
-from indexer.scan.ignore_defaults import DEFAULT_RULES
+from indexer.scan.ignore_defaults import DEFAULT_RULES, SECRET_RULES
+from indexer.scan.ignore_patterns import Segment, Trail, trail_of, unglued, union
 
 RULE_FILE_NAMES: Final = (b".gitignore", b".merkleignore")
 
@@ -25,50 +29,9 @@ _BUILT_IN: Final = "built-in"
 # What no rule can re-include.
 _FORCED_RULES: Final = b".git\n.merkle\n/merkle.lock"
 # Precedence of the sources; from the root's files on, each folder level adds two.
-_DEFAULT_LEVEL, _EXCLUDE_LEVEL, _ROOT_LEVEL, _FORCED_LEVEL = 0, 1, 2, 1 << 30
+_DEFAULT_LEVEL, _SECRET_LEVEL, _EXCLUDE_LEVEL, _ROOT_LEVEL, _FORCED_LEVEL = 0, 1, 2, 3, 1 << 30
 
-_BACKSLASH, _SLASH, _STAR, _DASH, _COLON = b"\\/*-:"
-_QUESTION, _OPEN, _CLOSE, _SPACE = b"?[] "
-_ALL_BYTES: Final = frozenset(range(1, 256))
-
-_UPPER: Final = frozenset(range(0x41, 0x5B))
-_LOWER: Final = frozenset(range(0x61, 0x7B))
-_DIGIT: Final = frozenset(range(0x30, 0x3A))
-_GRAPH: Final = frozenset(range(0x21, 0x7F))
-_ALNUM: Final = _UPPER | _LOWER | _DIGIT
-# As git's own ASCII tables have them: vertical tab and form feed are no spaces there.
-_POSIX_CLASSES: Final[Mapping[bytes, frozenset[int]]] = {
-    b"alnum": _ALNUM,
-    b"alpha": _UPPER | _LOWER,
-    b"blank": frozenset(b" \t"),
-    b"cntrl": frozenset(range(0x20)) | {0x7F},
-    b"digit": _DIGIT,
-    b"graph": _GRAPH,
-    b"lower": _LOWER,
-    b"print": _GRAPH | {_SPACE},
-    b"punct": _GRAPH - _ALNUM,
-    b"space": frozenset(b" \t\n\r"),
-    b"upper": _UPPER,
-    b"xdigit": frozenset(b"0123456789abcdefABCDEF"),
-}
-
-
-class _Segment(NamedTuple):
-    """What one name must look like; at most one of `exact` and `suffix` is set."""
-
-    regex: bytes
-    exact: bytes | None = None
-    suffix: bytes | None = None  # of `*.ext`, `*.tar.gz`, `*_test.py`
-    first: int | None = None  # the only byte it can start with
-
-    def matches(self, name: bytes) -> bool:
-        if self.exact is not None:
-            return name == self.exact
-        return _union((self.regex,)).match(name) is not None
-
-
-# A way through folders to an entry; None stands for any number of folders.
-_Trail = tuple[_Segment | None, ...]
+_WILD: Final = re.compile(rb"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,154 +44,9 @@ class Rule:
     negated: bool
     dir_only: bool = field(repr=False)
     rank: int = field(repr=False)  # the highest matching one decides
-    trails: tuple[_Trail, ...] = field(repr=False, compare=False)
-
-
-@lru_cache(maxsize=1024)
-def _union(sources: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """One regex for several; the number of its only group tells which one matched first."""
-    # The groups stand last so that the regex engine can reject by an alternative's first byte.
-    return re.compile(b"|".join(source + rb"\Z()" for source in sources), re.DOTALL)
-
-
-def _read_class(pattern: bytes, at: int) -> tuple[frozenset[int], int] | None:
-    """The bytes of the class that opens just before `at` and where it ends; None if malformed."""
-    negated = pattern[at : at + 1] in (b"!", b"^")
-    at += negated
-    first = at
-    members: set[int] = set()
-    previous = 0  # the start of a range, should a dash follow
-    while at < len(pattern):
-        byte = pattern[at]
-        if byte == _CLOSE and at > first:
-            return _ALL_BYTES - members if negated else frozenset(members), at + 1
-        if byte == _DASH and previous and pattern[at + 1 : at + 2] not in (b"", b"]"):
-            at += 2 if pattern[at + 1] == _BACKSLASH else 1
-            if at == len(pattern):
-                return None
-            members.update(range(previous, pattern[at] + 1))
-            previous = 0
-        elif byte == _OPEN and pattern[at + 1 : at + 2] == b":":
-            end = pattern.find(b"]", at + 2)
-            if end < 0:
-                return None
-            if end > at + 2 and pattern[end - 1] == _COLON:
-                posix = _POSIX_CLASSES.get(pattern[at + 2 : end - 1])
-                if posix is None:
-                    return None
-                members |= posix
-                previous = 0
-                at = end
-            else:
-                members.add(byte)
-                previous = byte
-        else:
-            if byte == _BACKSLASH:
-                at += 1
-                if at == len(pattern):
-                    return None
-                byte = pattern[at]
-            members.add(byte)
-            previous = byte
-        at += 1
-    return None
-
-
-def _byte_regex(token: int | frozenset[int]) -> bytes:
-    if isinstance(token, int):
-        return re.escape(bytes((token,)))
-    if token == _ALL_BYTES:
-        return b"."
-    starts = sorted(byte for byte in token if byte - 1 not in token)
-    ends = sorted(byte for byte in token if byte + 1 not in token)
-    runs = b"".join(rb"\x%02x-\x%02x" % run for run in zip(starts, ends, strict=True))
-    return b"[%b]" % runs if runs else b"(?!)"
-
-
-def _segment(tokens: list[int | frozenset[int]]) -> _Segment:
-    """Compile the tokens of one level: a byte, a set of bytes, or -1 for a star."""
-    literal = bytes(token for token in tokens if isinstance(token, int) and token >= 0)
-    if len(literal) == len(tokens):
-        return _Segment(re.escape(literal), exact=literal)
-    if len(literal) == len(tokens) - 1 and tokens[0] == -1 and b"." in literal:
-        return _Segment(b".*" + re.escape(literal), suffix=literal)
-    chunks = [b""]
-    for token in tokens:
-        if token == -1:
-            chunks.append(b"")
-        else:
-            chunks[-1] += _byte_regex(token)
-    first = tokens[0] if isinstance(tokens[0], int) and tokens[0] >= 0 else None
-    if len(chunks) == 1:
-        return _Segment(chunks[0], first=first)
-    # Chunks have a fixed length, so the leftmost place is as good as any: never look back.
-    middle = b"".join(b"(?>.*?%b)" % chunk for chunk in chunks[1:-1] if chunk)
-    return _Segment(chunks[0] + middle + b".*" + chunks[-1], first=first)
-
-
-_ANY: Final = _segment([-1])
-
-
-def _trail(pattern: bytes) -> _Trail | None:
-    """Cut a pattern at its slashes; None when it cannot match anything."""
-    trail: list[_Segment | None] = []
-    tokens: list[int | frozenset[int]] = []
-    at = start = 0
-    while at <= len(pattern):
-        byte = pattern[at] if at < len(pattern) else _SLASH
-        after = at + 1
-        escaped = byte == _BACKSLASH
-        if escaped:
-            if after == len(pattern):
-                return None
-            byte = pattern[after]
-            after += 1
-        if byte == _SLASH:
-            if at == start:
-                return None
-            if at - start > 1 and not pattern[start:at].strip(b"*"):
-                # A closing `**` stands for one level or more, and so does one before `\/`.
-                deep = [None, _ANY] if at == len(pattern) else [_ANY, None] if escaped else [None]
-                trail += deep[1:] if trail and trail[-1] is None and deep[0] is None else deep
-            else:
-                trail.append(_segment(tokens))
-            tokens = []
-            start = after
-        elif escaped:
-            tokens.append(byte)
-        elif byte == _STAR:
-            if tokens[-1:] != [-1]:
-                tokens.append(-1)
-        elif byte == _QUESTION:
-            tokens.append(_ALL_BYTES)
-        elif byte == _OPEN:
-            found = _read_class(pattern, after)
-            if found is None:
-                return None
-            members, after = found
-            tokens.append(members)
-        else:
-            tokens.append(byte)
-        at = after
-    return tuple(trail)
-
-
-_GLUED: Final = re.compile(rb"([^*?\[\\]*[^*?\[\\/])((?:\*\*+/)*)(\*\*+(?:\\/|\Z))?(.*)", re.DOTALL)
-
-
-def _unglue(pattern: bytes) -> tuple[bytes, ...]:
-    """Say in ordinary patterns what git makes of `**` right after a literal start.
-
-    git compares the literal start by itself and gives its glob matcher only the rest, which
-    then takes a `**` there for the start of a level: `foo**/bar` also matches `foobar`.
-    """
-    glued = _GLUED.fullmatch(pattern)
-    if glued is None:
-        return (pattern,)
-    head, deep, last, rest = glued.groups(b"")
-    if last:
-        return (head + b"*/**/" + rest,) if last.endswith(b"/") else (head + b"*", head + b"*/**")
-    return (head + rest, head + b"*/**/" + rest) if deep else (pattern,)
+    sweeps: bool = field(repr=False)  # re-includes by wildcards, and so no secret file
+    file_only: bool = field(repr=False)  # git has no way to say it; built-in rules need it
+    trails: tuple[Trail, ...] = field(repr=False, compare=False)
 
 
 def _rule(line: bytes, source: str, number: int, rank: int) -> Rule:
@@ -237,14 +55,16 @@ def _rule(line: bytes, source: str, number: int, rank: int) -> Rule:
     dir_only = pattern.endswith(b"/")
     pattern = pattern.removesuffix(b"/")
     if b"/" in pattern:
-        choices = _unglue(pattern.removeprefix(b"/"))
-        trails = tuple(trail for trail in map(_trail, choices) if trail is not None)
+        choices = unglued(pattern.removeprefix(b"/"))
+        trails = tuple(trail for trail in map(trail_of, choices) if trail is not None)
     else:
-        trail = _trail(pattern)
+        trail = trail_of(pattern)
         # Without a slash a rule holds at every level, and `**` is just a star.
         trails = () if trail is None else ((None, trail[-1]),)
     text = line.decode("utf-8", "backslashreplace")
-    return Rule(text, source, number, negated, dir_only, rank, trails)
+    sweeps = negated and source != _BUILT_IN and _WILD.search(pattern) is not None
+    file_only = rank >> 32 == _SECRET_LEVEL and not dir_only
+    return Rule(text, source, number, negated, dir_only, rank, sweeps, file_only, trails)
 
 
 def _read_rules(content: bytes, source: str, level: int) -> Iterator[Rule]:
@@ -268,7 +88,8 @@ def _read_files(path: bytes, rule_files: Mapping[bytes, bytes]) -> Iterator[Rule
             yield from _read_rules(content, source, level)
 
 
-_Finals = list[tuple[Rule, _Segment]]
+_Finals = list[tuple[Rule, Segment]]
+_NO_INSIDE: Final[Mapping[bytes, _Finals]] = MappingProxyType({})
 
 
 class _Globs(NamedTuple):
@@ -282,7 +103,7 @@ def _globs(finals: _Finals) -> tuple[_Globs, ...]:
     if not finals:
         return ()
     finals = sorted(finals, key=lambda final: -final[0].rank)
-    regex = _union(tuple(segment.regex for _, segment in finals))
+    regex = union(tuple(segment.regex for _, segment in finals))
     return (_Globs(regex.match, tuple(rule for rule, _ in finals)),)
 
 
@@ -348,7 +169,7 @@ class _Live(NamedTuple):
     """A rule under way: the segments of its trail that the next name may meet."""
 
     rule: Rule
-    trail: _Trail
+    trail: Trail
     places: frozenset[int]
 
     def enter(self, name: bytes) -> _Live | None:
@@ -363,7 +184,7 @@ class _Live(NamedTuple):
                 places.add(place + 1)
         return _Live(self.rule, self.trail, frozenset(places)) if places else None
 
-    def final(self) -> _Segment | None:
+    def final(self) -> Segment | None:
         """What an entry of this folder must look like to be matched."""
         last = len(self.trail) - 1
         if last in self.places or (last - 1 in self.places and self.trail[last - 1] is None):
@@ -371,20 +192,39 @@ class _Live(NamedTuple):
         return None
 
 
+class _Guard(NamedTuple):
+    """What decides on secret files where some rule sweeps files in."""
+
+    secrets: Scope  # the built-in rules that tell which files are secret
+    named: Scope  # all rules but those that sweep
+
+
 class Scope:
     """The rules in force inside one folder."""
 
-    __slots__ = ("_dirs", "_files", "_here", "_live", "_path")
+    __slots__ = ("_dirs", "_files", "_guard", "_here", "_inside", "_live", "_path", "_placed")
 
-    def __init__(self, path: bytes, files: _Table, dirs: _Table, live: tuple[_Live, ...]) -> None:
+    def __init__(
+        self,
+        path: bytes,
+        files: _Table,
+        dirs: _Table,
+        live: tuple[_Live, ...],
+        inside: Mapping[bytes, _Finals] = _NO_INSIDE,
+        placed: _Finals | None = None,
+        guard: _Guard | None = None,
+    ) -> None:
         self._path = path  # empty, or ends with a slash
         self._files = files
         self._dirs = dirs
         self._live = live
+        self._inside = inside  # rules like `**/folder/name`, by folder: they need no following
+        self._placed = placed  # those of this folder's name
+        self._guard = guard
         self._here = (files, dirs)
-        if live:
+        if live or placed:
             here = [(rule.rule, final) for rule in live if (final := rule.final()) is not None]
-            self._here = _extended(files, dirs, here)
+            self._here = _extended(files, dirs, [*here, *(placed or ())])
 
     def child(self, name: bytes, rule_files: Mapping[bytes, bytes] = _NO_FILES) -> Scope:
         """The scope of the sub-folder `name`, given the contents of the rule files in it."""
@@ -392,39 +232,85 @@ class Scope:
         if live:
             live = tuple(inner for rule in live if (inner := rule.enter(name)) is not None)
         path = self._path + name + b"/"
-        scope = Scope(path, self._files, self._dirs, live)
+        guard = self._guard
+        if guard is not None:
+            guard = _Guard(guard.secrets.child(name), guard.named.child(name))
+        placed = self._inside.get(name)
+        scope = Scope(path, self._files, self._dirs, live, self._inside, placed, guard)
         return scope._with_rules(_read_files(path, rule_files)) if rule_files else scope
 
     def ignores(self, name: bytes, is_dir: bool) -> bool:
         """Whether the entry `name` of this folder is ignored."""
         rule = self._here[is_dir].find(name)
+        if rule is not None and rule.sweeps:
+            rule = self._unswept(rule, name, is_dir)
         return rule is not None and not rule.negated
 
     def why(self, name: bytes, is_dir: bool) -> Rule | None:
         """The rule that decides on the entry `name`, which may re-include it; None if none does."""
-        return self._here[is_dir].find(name)
+        rule = self._here[is_dir].find(name)
+        return self._unswept(rule, name, is_dir) if rule is not None and rule.sweeps else rule
+
+    def _unswept(self, rule: Rule, name: bytes, is_dir: bool) -> Rule | None:
+        """What decides instead of a rule that sweeps `name` in: another one where it is secret."""
+        assert self._guard is not None
+        secret = self._guard.secrets._here[is_dir].find(name)
+        if secret is None or secret.negated:
+            return rule
+        return self._guard.named._here[is_dir].find(name)
 
     def _with_rules(self, rules: Iterable[Rule]) -> Scope:
         """This scope and higher rules, taken in one step so that their globs become one regex."""
         finals: _Finals = []
         live = list(self._live)
+        rules = tuple(rules)
+        guard = self._guard
+        if guard is None and any(rule.sweeps for rule in rules):
+            # Until here no rule has swept.
+            guard = _Guard(_secrets_at(self._path), self)
+        if guard is not None:
+            named = [rule for rule in rules if not rule.sweeps]
+            guard = guard._replace(named=guard.named._with_rules(named))
+        inside: dict[bytes, _Finals] = {}
         for rule in rules:
             for trail in rule.trails:
-                if len(trail) == 2 and trail[0] is None and trail[1] is not None:
-                    finals.append((rule, trail[1]))
-                else:
-                    live.append(_Live(rule, trail, frozenset((0,))))
-        return Scope(self._path, *_extended(self._files, self._dirs, finals), tuple(live))
+                match trail:
+                    case (None, Segment() as last):
+                        finals.append((rule, last))
+                    case (None, Segment(exact=bytes() as folder), Segment() as last):
+                        inside.setdefault(folder, []).append((rule, last))
+                    case _:
+                        live.append(_Live(rule, trail, frozenset((0,))))
+        for folder, known in self._inside.items() if inside else ():
+            inside[folder] = [*known, *inside.get(folder, ())]
+        tables = _extended(self._files, self._dirs, finals)
+        return Scope(
+            self._path, *tables, tuple(live), inside or self._inside, self._placed, guard
+        )  # fmt: skip
 
 
 def _extended(files: _Table, dirs: _Table, finals: _Finals) -> tuple[_Table, _Table]:
-    unlimited = [(rule, segment) for rule, segment in finals if not rule.dir_only]
-    return files.extended(unlimited), dirs.extended(finals)
+    of_files = [final for final in finals if not final[0].dir_only]
+    of_dirs = [final for final in finals if not final[0].file_only]
+    return files.extended(of_files), dirs.extended(of_dirs)
+
+
+@lru_cache(maxsize=1)
+def _secret_rules() -> tuple[Rule, ...]:
+    return tuple(_read_rules(SECRET_RULES, _BUILT_IN, _SECRET_LEVEL))
 
 
 @lru_cache(maxsize=1)
 def _default_rules() -> tuple[Rule, ...]:
-    return tuple(_read_rules(DEFAULT_RULES, _BUILT_IN, _DEFAULT_LEVEL))
+    return (*_read_rules(DEFAULT_RULES, _BUILT_IN, _DEFAULT_LEVEL), *_secret_rules())
+
+
+def _secrets_at(path: bytes) -> Scope:
+    """The built-in rules about secret files as they stand in a folder."""
+    scope = Scope(b"", _NO_RULES, _NO_RULES, ())._with_rules(_secret_rules())
+    for name in path.split(b"/")[:-1]:
+        scope = scope.child(name)
+    return scope
 
 
 def root_scope(
@@ -434,7 +320,11 @@ def root_scope(
     defaults: bool = True,
 ) -> Scope:
     """The scope of the workspace root, given the contents of its rule files."""
-    return Scope(b"", _NO_RULES, _NO_RULES, ())._with_rules(
+    empty = Scope(b"", _NO_RULES, _NO_RULES, ())
+    if not defaults:
+        # No file is secret then.
+        empty = Scope(b"", _NO_RULES, _NO_RULES, (), guard=_Guard(empty, empty))
+    return empty._with_rules(
         chain(
             _default_rules() if defaults else (),
             _read_rules(info_exclude, ".git/info/exclude", _EXCLUDE_LEVEL),

@@ -1,8 +1,13 @@
-"""The built-in deny list, written as a rule file; a negated rule undoes any line of it."""
+"""The built-in deny lists, written as rule files.
+
+A negated rule undoes any line of the first. What the second names comes in only by a negated
+rule that names the very file, without wildcards.
+"""
 
 from typing import Final
 
-# No line here contains a slash before its end: such rules would stay live in every folder.
+# A line with a slash before its end stays live in every folder, and one with a star inside is
+# tried on every name; a few cost microseconds, so there are few.
 DEFAULT_RULES: Final = rb"""
 # Version control and our own state: not content.
 .git
@@ -26,6 +31,7 @@ venv/
 .virtualenv/
 .direnv/
 .conda/
+.env/
 
 # Caches: tools write them during every run.
 __pycache__/
@@ -83,48 +89,6 @@ elm-stuff/
 *.o
 *.obj
 
-# Secrets: frames are shown to agents and models, so err on the side of leaving these out.
-.env
-.env.*
-!.env.example
-!.env.sample
-!.env.template
-.envrc
-*.pem
-*.key
-*.p8
-*.p12
-*.pfx
-*.ppk
-*.jks
-*.keystore
-*.kdbx
-*.crt
-*.cer
-*.der
-id_rsa
-id_dsa
-id_ecdsa
-id_ecdsa_sk
-id_ed25519
-id_ed25519_sk
-.ssh/
-.gnupg/
-.aws/
-.kube/
-.netrc
-_netrc
-.npmrc
-.pypirc
-.pgpass
-.my.cnf
-.htpasswd
-.git-credentials
-.dockercfg
-.vault-token
-*.tfstate
-*.tfstate.backup
-
 # Droppings of operating systems and editors.
 .DS_Store
 Thumbs.db
@@ -140,4 +104,136 @@ desktop.ini
 *.swo
 .#*
 \#*#
+"""
+
+# Files that exist to hold secrets; without a slash at its end a line is about files alone, since
+# packages have folders of such names (`kubeconfig/`, `credentials.json/` of a locale). What is
+# common source and only may hold one stays in, and its frames are masked: `appsettings.*.json`,
+# `auth.json`, `database.yml`, `settings.py`, `google-services.json`, `gradle.properties`,
+# `nuget.config`, `secret.yaml` (a template in most charts), `.yarnrc.yml`, `*.asc` (signatures).
+SECRET_RULES: Final = rb"""
+# Environments, and under which names their templates are shared.
+.env
+.env.*
+*.env
+!.env.dist
+!.env.example
+!.env.sample
+!.env.template
+!example.env
+!sample.env
+!template.env
+.envrc
+.dev.vars
+.Renviron
+
+# Keys, certificates, and stores of them.
+*.pem
+*.key
+*.p8
+*.p12
+*.pfx
+*.pkcs12
+*.ppk
+*.jks
+*.jceks
+*.keystore
+*.keytab
+*.kdbx
+*.crt
+*.cer
+*.der
+*.ovpn
+*.agekey
+id_rsa
+id_dsa
+id_ecdsa
+id_ecdsa_sk
+id_ed25519
+id_ed25519_sk
+ssh_host_*_key
+secring.gpg
+wallet.dat
+.ssh/
+.gnupg/
+
+# Clouds, clusters and what provisions them.
+.aws/
+**/.aws/credentials
+.kube/
+**/.kube/config
+kubeconfig
+kubeconfig.yaml
+kubeconfig.yml
+*.kubeconfig
+**/.docker/config.json
+.dockercfg
+.dockerconfigjson
+.boto
+.s3cfg
+rclone.conf
+.databrickscfg
+application_default_credentials.json
+service-account.json
+service-account-*.json
+*-service-account.json
+service_account.json
+service_account_key.json
+serviceAccount.json
+serviceAccountKey.json
+local.settings.json
+*.publishsettings
+accessKeys.csv
+*.tfvars
+*.tfvars.json
+*.tfstate
+*.tfstate.backup
+terraform.tfstate.*
+.terraformrc
+credentials.tfrc.json
+.vault-token
+.vault_pass
+.vault_pass.txt
+.vault_password
+
+# Credentials by that name; sources (`secrets.py`, `credentials.go`) are not meant.
+credentials.json
+credentials.yaml
+credentials.yml
+credentials.toml
+credentials.ini
+credentials.csv
+client_secret.json
+client_secret_*.json
+client_secrets.json
+secrets.json
+secrets.yaml
+secrets.yml
+secrets.toml
+secrets.ini
+secrets.properties
+appsettings.Local.json
+appsettings.Secrets.json
+
+# Tools and servers that keep a password or token in one place.
+.netrc
+_netrc
+.authinfo
+.npmrc
+.pypirc
+**/.cargo/credentials
+.gem/
+**/.composer/auth.json
+.git-credentials
+.pgpass
+pgpass.conf
+.my.cnf
+.mylogin.cnf
+.htpasswd
+.msmtprc
+.ftpconfig
+.ftppass
+sftp-config.json
+sftp.json
+wp-config.php
 """

@@ -2,6 +2,8 @@
 
 Each passes its arguments on by name; what they mean is said where the operation is.
 """
+# What an operation gives is known by its declaration alone.
+# mypy: disable-error-code="no-any-return"
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from indexer.engine.documents import DiffDocument
     from indexer.engine.durable.validate import ValidateDocument
+    from indexer.engine.frames.read import FrameDocument
     from indexer.engine.search.sql import SqlDocument
     from indexer.engine.tree.history import LogDocument
     from indexer.engine.tree.resolve import NodeDocument
@@ -34,8 +37,7 @@ class Methods(ABC):
 
         Without a service there is nothing to wait for: the disk itself is looked at.
         """
-        found: StatusDocument = self._operate("status", locals())
-        return found
+        return self._operate("status", locals())
 
     def scan(
         self,
@@ -45,8 +47,7 @@ class Methods(ABC):
         progress: Callable[[int], None] | None = None,
     ) -> ScanDocument:
         """Bring the index up to date with the disk."""
-        found: ScanDocument = self._operate("scan", locals())
-        return found
+        return self._operate("scan", locals())
 
     def validate(
         self,
@@ -57,36 +58,30 @@ class Methods(ABC):
         locked: bool = False,
     ) -> ValidateDocument:
         """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
-        found: ValidateDocument = self._operate("validate", locals())
-        return found
+        return self._operate("validate", locals())
 
     def log(self, limit: int = 20) -> LogDocument:
         """Recorded roots, newest first."""
-        found: LogDocument = self._operate("log", locals())
-        return found
+        return self._operate("log", locals())
 
     def diff(self, old: str, new: str) -> DiffDocument:
         """What differs between two recorded roots, or between two recorded manifests."""
-        found: DiffDocument = self._operate("diff", locals())
-        return found
+        return self._operate("diff", locals())
 
     def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
         """One read-only SELECT on the documented views."""
-        found: SqlDocument = self._operate("sql", locals())
-        return found
+        return self._operate("sql", locals())
 
     def resolve(self, node: str) -> NodeDocument:
         """The node that a path or an id prefix stands for."""
-        found: NodeDocument = self._operate("resolve", locals())
-        return found
+        return self._operate("resolve", locals())
 
     def why_ignored(self, path: str) -> JsonObject:
         """The rule that leaves a path out of the tree, or lets it in.
 
         It is judged as what is on disk there, and as a folder when in doubt.
         """
-        found: JsonObject = self._operate("why-ignored", locals())
-        return found
+        return self._operate("why-ignored", locals())
 
     def put_frame(
         self,
@@ -100,9 +95,11 @@ class Methods(ABC):
         meta: Mapping[str, str] | None = None,
         allow_secrets: bool = False,
     ) -> JsonObject:
-        """Append a note, bound to what its author read."""
-        found: JsonObject = self._operate("put-frame", locals())
-        return found
+        """Append a note, bound to what its author read.
+
+        `seen` is the NodeID that was read; without it the node as it is now.
+        """
+        return self._operate("put-frame", locals())
 
     def get_node(
         self,
@@ -115,8 +112,7 @@ class Methods(ABC):
         query: str | None = None,
     ) -> JsonObject:
         """A node with the frames a view selects."""
-        found: JsonObject = self._operate("get-node", locals())
-        return found
+        return self._operate("get-node", locals())
 
     def compose(
         self,
@@ -142,16 +138,14 @@ class Methods(ABC):
         Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
         The manifest is stored only on request.
         """
-        found: JsonObject = self._operate("compose", locals())
-        return found
+        return self._operate("compose", locals())
 
     def replay(self, manifest: str) -> JsonObject:
         """The messages of a recorded manifest again.
 
         They are the same byte for byte, with the freshness as it was then.
         """
-        found: JsonObject = self._operate("replay", locals())
-        return found
+        return self._operate("replay", locals())
 
     def compile(
         self, events: Sequence[object], policy: Mapping[str, object] | None = None
@@ -160,8 +154,7 @@ class Methods(ABC):
 
         It needs nothing of the workspace, as `indexer.compile_stages` shows.
         """
-        found: JsonObject = self._operate("compile", locals())
-        return found
+        return self._operate("compile", locals())
 
     def list_frames(
         self,
@@ -175,20 +168,24 @@ class Methods(ABC):
 
         A path that is gone has its history still.
         """
-        found: JsonObject = self._operate("list-frames", locals())
-        return found
+        return self._operate("list-frames", locals())
+
+    def get_frame(self, frame: str) -> FrameDocument:
+        """One frame, whole: what it says, what it was made from, and whether it still holds.
+
+        It is named by its id or by 6 or more digits of it.
+        """
+        return self._operate("get-frame", locals())
 
     def get_head(
         self, node: str, *, frame_type: str | None = None, agent: str | None = None
     ) -> JsonObject:
         """The heads of a node."""
-        found: JsonObject = self._operate("get-head", locals())
-        return found
+        return self._operate("get-head", locals())
 
     def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """Why a frame is what it is, or why it is stale."""
-        found: JsonObject = self._operate("explain", locals())
-        return found
+        return self._operate("explain", locals())
 
     def regenerate(
         self,
@@ -209,8 +206,7 @@ class Methods(ABC):
         Calls of models are limited by `max_calls` and `max_cost`; without either, a large run
         has to be agreed to with `yes`. Without `models` none is asked.
         """
-        found: JsonObject = self._operate("regenerate", locals())
-        return found
+        return self._operate("regenerate", locals())
 
     def synthesize(
         self,
@@ -228,111 +224,97 @@ class Methods(ABC):
 
         Calls of models are limited as in `regenerate`.
         """
-        found: JsonObject = self._operate("synthesize", locals())
-        return found
+        return self._operate("synthesize", locals())
 
     def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
         """Make generated frames run again next time, past the memo.
 
         The generation of their memo keys moves, and their proofs are taken back.
         """
-        found: JsonObject = self._operate("invalidate", locals())
-        return found
+        return self._operate("invalidate", locals())
 
     def agent_add(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
         """Register an agent.
 
         One that is known gets another role.
         """
-        found: JsonObject = self._operate("agent-add", locals())
-        return found
+        return self._operate("agent-add", locals())
 
     def agent_require(self, agent: str, capability: str) -> JsonObject:
-        """Raise unless a registered agent may do that.
+        """Raise unless a registered agent may do that: read, write or synthesize.
 
         For what is done in no agent's name.
         """
-        found: JsonObject = self._operate("agent-require", locals())
-        return found
+        return self._operate("agent-require", locals())
 
     def agent_list(self) -> JsonObject:
         """Every registered agent."""
-        found: JsonObject = self._operate("agents", locals())
-        return found
+        return self._operate("agents", locals())
 
     def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> JsonObject:
         """Write what was written and computed to a file.
 
         Everything, or what is about some nodes.
         """
-        found: JsonObject = self._operate("export", locals())
-        return found
+        return self._operate("export", locals())
 
-    def import_(self, file: str | os.PathLike[str]) -> JsonObject:
+    def import_(self, file: str | os.PathLike[str], *, allow_secrets: bool = False) -> JsonObject:
         """Take in a pack.
 
-        It is checked whole, then journalled and stored; what is known already is left.
+        It is checked whole, then journalled and stored; what is known already is left. Secrets are
+        refused in what was written, and masked in what was generated.
         """
-        found: JsonObject = self._operate("import", locals())
-        return found
+        return self._operate("import", locals())
 
     def lock(self) -> JsonObject:
-        """Write merkle.lock.
+        """Bring the index up to date and write merkle.lock.
 
-        The index is brought up to date first; a file that says the same already is left alone.
+        A file that says the same already is left alone.
         """
-        found: JsonObject = self._operate("lock", locals())
-        return found
+        return self._operate("lock", locals())
 
     def prove(self, node: str) -> JsonObject:
-        """The proof that the recorded root holds a node."""
-        found: JsonObject = self._operate("prove", locals())
-        return found
+        """The proof that the recorded root holds a node; sha256 workspaces only."""
+        return self._operate("prove", locals())
 
     def report(self, base: str | None = None) -> JsonObject:
         """Root, coverage, freshness, changes since a base root, and a map.
 
         All of it depends on content alone: no clock, no place, no process.
         """
-        found: JsonObject = self._operate("report", locals())
-        return found
+        return self._operate("report", locals())
 
     def compact(self, keep_seconds: float) -> JsonObject:
         """Forget the bodies of old deterministic frames."""
-        found: JsonObject = self._operate("compact", locals())
-        return found
+        return self._operate("compact", locals())
 
     def shared_status(self) -> JsonObject:
         """Whether the team's store can be reached, and what it holds.
 
         And what it still has to get.
         """
-        found: JsonObject = self._operate("shared-status", locals())
-        return found
+        return self._operate("shared-status", locals())
 
     def shared_push(self, *, progress: Callable[[int], None] | None = None) -> JsonObject:
         """Give the team what it lacks.
 
         That is all that is due, and the results behind the present frames.
         """
-        found: JsonObject = self._operate("shared-push", locals())
-        return found
+        return self._operate("shared-push", locals())
 
     def shared_pull(self, *, progress: Callable[[int], None] | None = None) -> JsonObject:
         """Bring here what the team has.
 
         Every result of the namespace that is not known, for work without the server.
         """
-        found: JsonObject = self._operate("shared-pull", locals())
-        return found
+        return self._operate("shared-pull", locals())
 
     def shared_gc(self, unused_seconds: float, *, dry_run: bool = False) -> JsonObject:
         """Drop from the team's store what nobody has used for so long.
 
         The store's own clock counts.
         """
-        found: JsonObject = self._operate("shared-gc", locals())
-        return found
+        return self._operate("shared-gc", locals())
 
     def session_new(
         self,
@@ -345,8 +327,7 @@ class Methods(ABC):
         protect_turns: int | None = None,
     ) -> JsonObject:
         """Begin a session, with a token budget and limits that pruning keeps."""
-        found: JsonObject = self._operate("session-new", locals())
-        return found
+        return self._operate("session-new", locals())
 
     def session_append(
         self,
@@ -369,10 +350,10 @@ class Methods(ABC):
         attributes: Mapping[str, Any] | None = None,
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
-        found: JsonObject = self._operate("session-append", locals())
-        return found
+        return self._operate("session-append", locals())
 
     def session_edit(
         self,
@@ -389,34 +370,30 @@ class Methods(ABC):
         id: str | None = None,
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """Replace what a block says when compiled; what it said stays in the tree."""
-        found: JsonObject = self._operate("session-edit", locals())
-        return found
+        return self._operate("session-edit", locals())
 
     def session_annotate(
         self, name: str, target: str, priority: str, *, reason: str | None = None
     ) -> JsonObject:
         """Pin, skip or free a block."""
-        found: JsonObject = self._operate("session-annotate", locals())
-        return found
+        return self._operate("session-annotate", locals())
 
     def session_commit(self, name: str) -> JsonObject:
         """Seal the cycle."""
-        found: JsonObject = self._operate("session-commit", locals())
-        return found
+        return self._operate("session-commit", locals())
 
     def session_move(
         self, name: str, node: str, parent: str, *, offset: int | None = None
     ) -> JsonObject:
         """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
-        found: JsonObject = self._operate("session-move", locals())
-        return found
+        return self._operate("session-move", locals())
 
     def session_remove(self, name: str, node: str) -> JsonObject:
         """Take a node out of the working tree."""
-        found: JsonObject = self._operate("session-remove", locals())
-        return found
+        return self._operate("session-remove", locals())
 
     def session_group(
         self,
@@ -434,8 +411,7 @@ class Methods(ABC):
 
         It goes once it is empty again, unless it is not removable.
         """
-        found: JsonObject = self._operate("session-group", locals())
-        return found
+        return self._operate("session-group", locals())
 
     def session_attempt(
         self,
@@ -451,8 +427,7 @@ class Methods(ABC):
         error: str | None = None,
     ) -> JsonObject:
         """Record a provider call, or how it ended, beside the history."""
-        found: JsonObject = self._operate("session-attempt", locals())
-        return found
+        return self._operate("session-attempt", locals())
 
     def session_pull(
         self,
@@ -470,8 +445,7 @@ class Methods(ABC):
 
         All that is composed is appended, or nothing is.
         """
-        found: JsonObject = self._operate("session-pull", locals())
-        return found
+        return self._operate("session-pull", locals())
 
     def session_import(
         self,
@@ -480,13 +454,13 @@ class Methods(ABC):
         name: str,
         data: str | None = None,
         form: str | None = None,
+        allow_secrets: bool = False,
     ) -> JsonObject:
         """A new session from an export, a snapshot or a chat log.
 
         It comes from a file or from what such a file would hold, checked whole before any is kept.
         """
-        found: JsonObject = self._operate("session-import", locals())
-        return found
+        return self._operate("session-import", locals())
 
     def session_select(
         self,
@@ -501,20 +475,17 @@ class Methods(ABC):
         materialize: Sequence[str] = (),
     ) -> JsonObject:
         """Ids that a selector finds, or what changed over a range of snapshots."""
-        found: JsonObject = self._operate("session-select", locals())
-        return found
+        return self._operate("session-select", locals())
 
     def session_diff(
         self, name: str, older: str, newer: str, selector: str | None = None
     ) -> JsonObject:
         """What differs between two snapshots."""
-        found: JsonObject = self._operate("session-diff", locals())
-        return found
+        return self._operate("session-diff", locals())
 
     def session_render(self, name: str, snapshot: str | None = None) -> JsonObject:
         """The provider thread, as text; it stands under `thread`."""
-        found: JsonObject = self._operate("session-render", locals())
-        return found
+        return self._operate("session-render", locals())
 
     def session_compile(
         self,
@@ -531,24 +502,20 @@ class Methods(ABC):
 
         With a stage's name, also what went through that stage.
         """
-        found: JsonObject = self._operate("session-compile", locals())
-        return found
+        return self._operate("session-compile", locals())
 
     def session_export(
         self, name: str, snapshot: str | None = None, *, form: str | None = None
     ) -> JsonObject:
         """A session with its log, a snapshot, or a chat log; its text stands under `data`."""
-        found: JsonObject = self._operate("session-export", locals())
-        return found
+        return self._operate("session-export", locals())
 
     def session_list(self) -> JsonObject:
         """Every session."""
-        found: JsonObject = self._operate("session-list", locals())
-        return found
+        return self._operate("session-list", locals())
 
     def session_show(
         self, name: str, *, snapshot: str | None = None, tree: bool = False
     ) -> JsonObject:
         """One session in figures, with a snapshot's tree on request."""
-        found: JsonObject = self._operate("session-show", locals())
-        return found
+        return self._operate("session-show", locals())

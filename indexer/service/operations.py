@@ -166,6 +166,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "replay": Operation("search.compose", "replay"),
     "compile": Operation("search.compose", "compile_events"),
     "list-frames": Operation("frames.read", "list_frames"),
+    "get-frame": Operation("frames.read", "get_frame"),
     "get-head": Operation("frames.read", "get_head"),
     "explain": Operation("frames.explain", "explain"),
     "regenerate": Operation("make.commands", "regenerate", writes=True, in_steps=True),

@@ -43,7 +43,7 @@ class Page(Protocol):
         ...
 
     def application(self, api: Api) -> ASGIApp:
-        """What answers there."""
+        """The application that answers requests to it."""
         ...
 
 

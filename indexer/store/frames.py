@@ -265,6 +265,15 @@ class FrameStore:
         )
         return _stored(rows[0]) if rows else None
 
+    def frame_ids(self, prefix: str) -> list[FrameId]:
+        """The frames whose id begins with some digits, in order, a few at most."""
+        rows = self._database.rows(
+            "SELECT DISTINCT frame_id FROM frame_log WHERE starts_with(lower(hex(frame_id)), ?)"
+            " ORDER BY frame_id LIMIT 5",
+            [prefix],
+        )
+        return [FrameId(row[0]) for row in rows]
+
     def frame_seqs(self, same: Mapping[bytes, bytes]) -> dict[FrameId, int]:
         """The batch that each stored frame came with; ids that are known are not copied."""
         # A batch holds many frames: they share one number in memory.

@@ -17,10 +17,10 @@ def test_a_conversation_has_the_turns_it_should() -> None:
 
 
 def test_every_size_is_measured_on_a_session_of_that_size(
-    fast_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_rows, "SIZES", (3, 30))
-    rows = list(session_rows.session_rows(fast_path, 1))
+    rows = list(session_rows.session_rows(tmp_path, 1))
     assert [row.name for row in rows if "30 turns" in row.name] == [row.name for row in rows]
     (stored,) = [row for row in rows if row.name.startswith("rows stored")]
     assert stored.ratio == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,9 @@ import pytest
 from click.testing import CliRunner
 
 from indexer.cli.group import cli
+from tests.support.copies import copy_workspace
+from tests.support.processes import Forked
+from tests.support.processes import run as run_forked
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -58,9 +62,22 @@ def process(tmp_path: Path) -> Merkle:
     def run(
         *arguments: str | bytes | Path, cwd: Path = tmp_path, stdin: bytes = b"", **env: str
     ) -> Ran:
+        assert not {name for name in env if name.startswith(("PYTHON", "LC_", "TZ"))}, "started()"
+        line = ["-m", "indexer.cli", *arguments]
+        return Ran(*run_forked(line, cwd=cwd, stdin=stdin, env={**os.environ, **env}))
+
+    return run
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Merkle:
+    """The same from a start of its own, where it matters what Python reads and loads at one."""
+
+    def run(*arguments: str | Path, cwd: Path = tmp_path, **env: str) -> Ran:
         done = subprocess.run(
             [sys.executable, "-m", "indexer.cli", *arguments],
-            cwd=cwd, input=stdin, capture_output=True, timeout=60, env={**os.environ, **env},
+            cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+            env={**os.environ, **env},
         )  # fmt: skip
         # Strict: what is printed must be UTF-8 whatever the names on disk are.
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -93,17 +110,25 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where an index that many tests begin with is kept, once it was made."""
+    return tmp_path_factory.mktemp("made")
+
+
 @pytest.fixture
-def scanned(workspace: Path, merkle: Merkle) -> Path:
+def scanned(workspace: Path, made: Path, merkle: Merkle) -> Path:
     """The small workspace, indexed."""
-    assert merkle("-C", workspace, "scan").code == 0
-    return workspace
+    if not (made / "scanned").exists():
+        assert merkle("-C", workspace, "scan").code == 0
+        shutil.move(workspace, made / "scanned")
+    return copy_workspace(made / "scanned", workspace)
 
 
 @pytest.fixture
 def service(scanned: Path) -> Iterator[subprocess.Popen[str]]:
     """A service for the small workspace in a process of its own, answering."""
-    running = subprocess.Popen(
+    running = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "watch"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -126,12 +151,15 @@ def anywhere(scanned: Path, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def peopled(scanned: Path, merkle: Merkle) -> Path:
+def peopled(workspace: Path, made: Path, merkle: Merkle, request: pytest.FixtureRequest) -> Path:
     """The small workspace with its outlines made, a writer, a reader and a synthesizer."""
-    for name, role in (("alice", "writer"), ("bob", "reader"), ("carol", "synthesis")):
-        assert merkle("-C", scanned, "agent", "add", name, "--role", role).code == 0
-    assert merkle("-C", scanned, "regenerate").code == 0
-    return scanned
+    if not (made / "peopled").exists():
+        request.getfixturevalue("scanned")
+        for name, role in (("alice", "writer"), ("bob", "reader"), ("carol", "synthesis")):
+            assert merkle("-C", workspace, "agent", "add", name, "--role", role).code == 0
+        assert merkle("-C", workspace, "regenerate").code == 0
+        shutil.move(workspace, made / "peopled")
+    return copy_workspace(made / "peopled", workspace)
 
 
 @pytest.fixture

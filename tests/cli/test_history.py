@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from indexer.cli.diff import _markdown
-from indexer.engine.documents import DiffDocument, LogDocument, SqlDocument
+from indexer.engine.documents import DiffDocument
+from indexer.engine.search.sql import SqlDocument
+from indexer.engine.tree.history import LogDocument
 
 
 @pytest.fixture

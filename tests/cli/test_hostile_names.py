@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes import Forked
+
 NAMES = {
     b"line\nbreak": "line\\x0abreak",
     b"esc\x1b[31m": "esc\\x1b[31m",
@@ -73,7 +75,7 @@ def test_a_workspace_whose_own_name_is_not_utf8(unreadable_name: Path, process: 
 def test_a_service_in_a_folder_whose_name_is_not_utf8(unreadable_name: Path, process: Any) -> None:
     root = os.fsencode(unreadable_name)
     assert process("-C", root, "scan").code == 0
-    running = subprocess.Popen(
+    running = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", root, "watch"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -168,7 +168,11 @@ def test_no_body_passes_for_the_heading_of_another_frame(peopled: Path, merkle: 
         ("x", ["--agent", "bob"], "is a reader and cannot write"),
         ("x", ["--type", "outline"], "kept by a generator"),
         ("x", ["--type", "No Type"], "is no frame type"),
-        (f"key {SECRET}", [], "holds a secret"),
+        (f"key {SECRET}", [], "the content looks like it holds a secret"),
+        ("postgres://app:hunter2@db/app", [], "(url_password)"),
+        ("export DB_PASSWORD=hunter2", [], "(assignment)"),
+        ("x", ["--meta", f"key={SECRET}"], "the metadata looks like it holds a secret"),
+        ("x", ["--meta", "DB_PASSWORD=hunter2"], "the metadata looks like it holds a secret"),
         ("x" * (LONGEST + 1), [], "more than 1048576 bytes"),
     ],
 )
@@ -180,6 +184,7 @@ def test_refusals_store_nothing(
     assert ran.code == 2
     assert message in ran.json["error"]["message"]
     assert SECRET not in ran.out
+    assert "hunter2" not in ran.out
     assert contents(peopled / ".merkle" / "journal") == before
 
 
@@ -195,7 +200,8 @@ def test_refusals_of_the_service_are_the_same(service: object, scanned: Path, me
 
 
 def test_a_secret_is_stored_when_told_that_it_is_none(peopled: Path, merkle: Any) -> None:
-    assert put(merkle, peopled, "src", SECRET, "--allow-secrets").code == 0
+    more = ["--meta", f"key={SECRET}", "--allow-secrets"]
+    assert put(merkle, peopled, "src", SECRET, *more).code == 0
 
 
 def test_what_is_no_text_is_refused(peopled: Path, process: Any, tmp_path: Path) -> None:

@@ -57,6 +57,22 @@ def test_what_is_no_pack_is_refused(peopled: Path, merkle: Any, tmp_path: Path) 
         assert merkle("-C", peopled, name, "-").code == 2
 
 
+def test_a_pack_with_a_secret_is_taken_in_when_told_that_it_is_none(
+    peopled: Path, merkle: Any, tmp_path: Path
+) -> None:
+    secret = "postgres://app:hunter2@db/app"
+    put = ["-C", peopled, "put-frame", "src", "-", *NOTE, "--allow-secrets"]
+    assert merkle(*put, stdin=secret).code == 0
+    assert merkle("-C", peopled, "export", tmp_path / "a.pack").code == 0
+    clone = tmp_path / "clone"
+    shutil.copytree(peopled, clone, ignore=shutil.ignore_patterns(".merkle"))
+    assert merkle("-C", clone, "scan").code == 0
+    ran = merkle("-C", clone, "--json", "import", tmp_path / "a.pack")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "pack_content")
+    assert "the frame in the pack looks like it holds a secret" in ran.json["error"]["message"]
+    assert merkle("-C", clone, "import", tmp_path / "a.pack", "--allow-secrets").code == 0
+
+
 def test_compact_drops_old_generated_bodies_only(peopled: Path, merkle: Any) -> None:
     assert merkle("-C", peopled, "put-frame", "README.md", "-", *NOTE, stdin="old").code == 0
     (peopled / "README.md").write_text("# Ebb tables\n")

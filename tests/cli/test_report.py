@@ -82,14 +82,14 @@ def test_a_report_says_it_all(name: str, changed: Path, tmp_path: Path, merkle: 
 
 @pytest.mark.parametrize("name", ["r.html", "r.md"])
 def test_the_same_state_gives_the_same_bytes(
-    name: str, changed: Path, tmp_path: Path, process: Any
+    name: str, changed: Path, tmp_path: Path, started: Any
 ) -> None:
     first, second = tmp_path / f"1{name}", tmp_path / f"2{name}"
-    assert process("-C", changed, "report", first, PYTHONHASHSEED="1", TZ="Asia/Tokyo").code == 0
+    assert started("-C", changed, "report", first, PYTHONHASHSEED="1", TZ="Asia/Tokyo").code == 0
     # Another place, another time zone, another process, other times of files.
     elsewhere = tmp_path / "elsewhere"
     copy_workspace(changed, elsewhere)
-    assert process("-C", elsewhere, "report", second, PYTHONHASHSEED="2", LC_ALL="C").code == 0
+    assert started("-C", elsewhere, "report", second, PYTHONHASHSEED="2", LC_ALL="C").code == 0
     assert first.read_bytes() == second.read_bytes()
 
 

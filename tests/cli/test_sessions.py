@@ -267,3 +267,32 @@ def test_an_export_replays_to_the_same_bytes_in_another_process(
         capture_output=True, text=True, check=True, timeout=100,
     )  # fmt: skip
     assert json.loads(ran.stdout)[2:] == expected
+
+
+def test_secrets_are_refused_with_the_words_of_put_frame(
+    anywhere: Path, merkle: Any, tmp_path: Path
+) -> None:
+    secret = "ghp" + "_abcdefghijklmnopqrstuvwxyz0123456789"
+    talk = Talk(anywhere, merkle)
+    talk.json("new")
+    said = talk.say("hello")
+    append = ["append", "--type", "dialogue", "--text"]
+    for line, what in (
+        ([*append, secret], "content"),
+        ([*append, "export DB_PASSWORD=hunter2"], "content"),
+        ([*append, "x", "--metadata", json.dumps({"k": secret})], "metadata"),
+        ([*append, "x", "--message", secret], "metadata"),
+        (["edit", said["id"], "--text", secret], "content"),
+        (["edit", said["id"], "--text", "x", "--metadata", json.dumps({"k": secret})], "metadata"),
+    ):
+        ran = talk.run(*line, "--json")
+        assert ran.code == 2
+        assert f"the {what} looks like it holds a secret" in ran.json["error"]["message"]
+        assert "--allow-secrets" in ran.json["error"]["hint"]
+        assert secret not in ran.out
+        ok(talk.run(*line, "--allow-secrets"))
+    exported = ok(merkle("-C", anywhere, "session", "export", "talk")).out
+    (tmp_path / "talk.json").write_text(exported)
+    again = ["-C", anywhere, "session", "import", tmp_path / "talk.json", "--name", "again"]
+    assert merkle(*again).code == 2
+    ok(merkle(*again, "--allow-secrets"))

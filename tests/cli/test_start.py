@@ -67,10 +67,10 @@ def test_beside_a_service_no_command_loads_the_database(service: object, scanned
         assert not [each for each in loaded if each.startswith(heavy)], line
 
 
-def test_version_is_told_in_both_forms(process: Any) -> None:
-    assert process("--version").out == f"merkle {__version__}\n"
-    assert process("--version", "--json").json == {"version": __version__}
-    assert process("--json", "--version").json == {"version": __version__}
+def test_version_is_told_in_both_forms(started: Any) -> None:
+    assert started("--version").out == f"merkle {__version__}\n"
+    assert started("--version", "--json").json == {"version": __version__}
+    assert started("--json", "--version").json == {"version": __version__}
 
 
 def test_help_lists_every_command_with_its_own_first_sentence(merkle: Any) -> None:
@@ -114,8 +114,8 @@ def test_global_options_stand_before_and_after_the_command(
     assert merkle("-C", tmp_path, "log", "-C", scanned, "--json").json == before
 
 
-def test_the_nearest_workspace_is_found_from_below(scanned: Path, process: Any) -> None:
-    assert process("status", "--json", cwd=scanned / "src" / "deep").json["workspace"] == str(
+def test_the_nearest_workspace_is_found_from_below(scanned: Path, started: Any) -> None:
+    assert started("status", "--json", cwd=scanned / "src" / "deep").json["workspace"] == str(
         scanned
     )
 
@@ -156,8 +156,8 @@ def test_completion_scripts(shell: str, merkle: Any) -> None:
     assert merkle("completion", shell, "--json").json["script"].strip() == ran.out.strip()
 
 
-def test_completion_knows_commands_and_options(process: Any) -> None:
+def test_completion_knows_commands_and_options(started: Any) -> None:
     environment = {"_MERKLE_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
-    assert "plain,status" in process(COMP_WORDS="merkle st", **environment).out
+    assert "plain,status" in started(COMP_WORDS="merkle st", **environment).out
     environment["COMP_CWORD"] = "2"
-    assert "plain,--why-ignored" in process(COMP_WORDS="merkle status --", **environment).out
+    assert "plain,--why-ignored" in started(COMP_WORDS="merkle status --", **environment).out

@@ -10,7 +10,8 @@ import pytest
 
 from indexer.cli.progress import PATIENCE, ScanBar, StatusLine
 from indexer.cli.status import never_scanned
-from indexer.engine.documents import ScanDocument, StatusDocument
+from indexer.engine.tree.scan import ScanDocument
+from indexer.engine.tree.status import StatusDocument
 from indexer.service.workspace import Workspace
 
 
@@ -282,11 +283,11 @@ def test_status_line_elsewhere_is_a_line_each(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "scanning\nbad \\x1b[2J name\n"
 
 
-def test_json_is_one_document_whatever_the_locale(scanned: Path, process: Any) -> None:
+def test_json_is_one_document_whatever_the_locale(scanned: Path, started: Any) -> None:
     (scanned / "Füße 足").write_text("x")
-    ran = process(
+    ran = started(
         "-C", scanned, "status", "--json", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
     )
     assert json.loads(ran.out)["changes"]["added"] == ["Füße 足"]
-    text = process("-C", scanned, "status", PYTHONIOENCODING="ascii")
+    text = started("-C", scanned, "status", PYTHONIOENCODING="ascii")
     assert "F\\xfc\\xdfe \\u8db3" in text.out

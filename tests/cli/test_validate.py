@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from indexer.cli.reports import github, junit
 from indexer.cli.validate import _exit_code
 from indexer.core.paths import on_screen
-from indexer.engine.documents import FindingDocument, ValidateDocument
+from indexer.engine.durable.validate import FindingDocument, ValidateDocument
 
 
 def finding(code: str, path: str = "a", message: str = "m") -> FindingDocument:

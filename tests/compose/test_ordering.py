@@ -13,7 +13,7 @@ from indexer.compose.ordering import OrderingError, custom_ordering, in_order
 from indexer.compose.relevance import distance, nearness
 from indexer.compose.request import DEFAULT_BUDGET, Request, RequestError, make_request
 from indexer.compose.sources import looked_at, scope_of
-from tests.compose.conftest import candidate
+from tests.support.candidates import candidate
 
 ROWS = [candidate(number, seq=number // 3) for number in range(12)]
 MIXED = [

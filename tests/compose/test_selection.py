@@ -14,7 +14,7 @@ from indexer.compose.request import Request
 from indexer.compose.selection import FIRST_OMITTED, MOST_MISSES, Omitted, Selection, select
 from indexer.core.frames import Freshness
 from indexer.core.tokens import NullTokenCounter, TiktokenCounter, TokenCounter
-from tests.compose.conftest import candidate, loaded
+from tests.support.candidates import candidate, loaded
 
 COUNTER = TiktokenCounter(encoding_name="o200k_base")
 

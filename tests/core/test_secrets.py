@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import sysconfig
 import time
@@ -11,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.core.secrets import find_secrets, is_secret_name, redact
+from indexer.core.secrets import (
+    VERSION,
+    find_secrets,
+    is_secret_name,
+    kind_of_secret,
+    mask,
+    redact,
+)
 
 # Put together here so that no scanner takes this file for a leak.
 RANDOM = "q7Zk2mX9vB4nR8tL3wP6yD1sG5hJ0cFa"
@@ -29,6 +37,13 @@ CERTAIN = {
     "github_token, fine-grained": "github" + "_pat_" + RANDOM[:22] + "_" + RANDOM + RANDOM[:27],
     "gitlab_token": "glpat" + "-" + RANDOM[:20],
     "aws_access_key_id": "AKIA" + "QX7ZK2MB4NR6TL3W",
+    "aws_access_key_id with every digit": "ASIA" + "Q01ZK289BNR6TL3W",
+    "aws_access_key_id of a manual": "AKIA" + "IOSFODNN7EXAMPLE",
+    "api_key that a person made up": "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789",
+    "github_token that a person made up": "ghp" + "_abcdefghijklmnopqrstuvwxyz0123456789",
+    "slack_token that a person made up": "xoxb" + "-123456789012-1234567890123-AbCdEfGhIjKl",
+    "google_secret": "GOCSPX" + "-" + RANDOM[:28],
+    "docker_token": "dckr" + "_pat_" + RANDOM[:27],
     "google_api_key": "AIza" + "Sy" + RANDOM + "x",
     "slack_token": "xoxb" + "-263594206564-2343594206574-" + RANDOM[:24],
     "slack_webhook": "https://hooks.slack.com" + "/services/T02AB3CD4/B05EF6GH7/" + RANDOM[:24],
@@ -49,6 +64,30 @@ ASSIGNED = [
     f"apiKey: '{HEX}',",
     f"Authorization: Bearer {RANDOM}",
     f"postgres://app:{RANDOM}@db.internal/app",
+]
+CHOSEN = [
+    "postgres://app:hunter2@db.internal/app",
+    "mysql+pymysql://root:toor@10.0.0.7:3306/shop",
+    "mongodb://app:correct-horse@a.internal,b.internal/x",
+    "https://deploy:hunter2@ci.internal/job",
+    "export DB_PASSWORD=hunter2",
+    "export DB_PASSWORD=correct-horse-battery",
+    'export DB_PASSWORD="Tr0ub4dor&3"',
+    "ENV DB_PASS=letmein-now",
+    "docker run -e MYSQL_ROOT_PASSWORD=supersecret mysql",
+    "(set DB_PASSWORD=hunter2, then go)",
+    "Start it with DB_PASSWORD=hunter2.",
+    "API_KEY=abc123def456",
+    "spring.datasource.password=hunter2",
+    "Server=db;User=app;Password=hunter2;",
+    "password: hunter2",
+    "DB_PASSWORD: correct-horse",
+    'password = "hunter2"',
+    '"db_password": "hunter2",',
+    "PASSWORD = 'correct-horse'",
+    "define('DB_PASSWORD', 'hunter2');",
+    "<password>hunter2</password>",
+    "aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY",
 ]
 
 
@@ -86,13 +125,42 @@ def test_a_drawn_value_under_a_telling_name_is_found(text: str) -> None:
         f'"next_page_token": "{RANDOM}"',
         'SECRET_NAME = "projects/team-4/secrets/database-password"',
         'session_token: "550e8400-e29b-41d4-a716-446655440000"',
-        "aws = 'AKIA" + "IOSFODNN7EXAMPLE'",
+        "key = AKIA" + "XXXXXXXXXXXXXXXX",
         ".sk-toggleable__content-arrow-label { color: red }",
         "sk-estimator-doc-link-container-hover",
         f'if "{BEGIN.format("RSA ")}" in text: return parse(text)',
         f"{BEGIN.format('')}\n<your key here>\n{END.format('')}",
         "Bearer authentication is described in RFC 6750",
         "https://user:password@example.com/",
+        "postgres://postgres:postgres@localhost/test",
+        "postgres://user:password@localhost/db",
+        "postgres://app:${DB_PASSWORD}@db/app",
+        "http://localhost:8080/a@b",
+        "https://foo.com:123,foo:bar@bar.com/path",
+        'password = "x"',
+        'self.assertEqual(login(password="secret"), 1)',
+        'form["password2"] = "password2"',
+        "export DB_PASSWORD=$(pass show db)",
+        "export DB_PASSWORD=changeme",
+        "PASSWORD_FILE=/run/secrets/db",
+        "DB_PASSWORD_FILE=/run/secrets/db1",
+        "TOKEN_TTL=3600seconds",
+        "AUTH=CRAM-MD5",
+        "def login(user: str, password: str, token: bytes32) -> None",
+        "    password: string;",
+        "login(user=name, password=password1)",
+        "password = config.database.password1",
+        "private_key: ed25519.Ed25519PrivateKey, rest",
+        '"secret": "V1SecretProjection",',
+        '"passphrase": "string?",',
+        "('CLIENT_SECRET', 'oauth2ClientSecret')",
+        '"arn:aws:secretsmanager:us-west-2:111122223333:secret:MyTestSecret-a1b2c3"',
+        "--password=projects/12/secrets/my-secret/versions/1 ",
+        '"password": "accounts.errors.password2"',
+        'token = "550e8400-e29b-41d4-a716-446655440000"',
+        f'etag = "{HEX}"',
+        f"sha256:{HEX}{HEX}",
+        "integrity sha512-" + RANDOM * 2 + "==",
         "max_tokens: 128000",
         "commit 9f8e2b7c41d05a6e3f9b8c7d2e1a4b600011aabb",
         "def secret_of_the_universe_42_answers(token, password=None): ...",
@@ -101,6 +169,70 @@ def test_a_drawn_value_under_a_telling_name_is_found(text: str) -> None:
 )
 def test_ordinary_text_is_no_secret(text: str) -> None:
     assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize("text", CHOSEN)
+@pytest.mark.parametrize("frame", ["{}", "| {}\n", 'first line\n    {}\nlast "line"\n'])
+def test_a_password_that_a_person_chose_is_found_where_it_is_set(text: str, frame: str) -> None:
+    [finding] = find_secrets(frame.replace("{}", text))
+    assert finding.kind in ("assignment", "url_password")
+    clean = mask(frame.replace("{}", text))
+    for part in ("hunter2", "correct", "Tr0ub", "letmein", "supersecret", "abc123", "toor", "wJa"):
+        assert part not in clean
+    assert clean.startswith(frame.split("{}")[0])
+    assert clean.endswith(frame.split("{}")[1])
+
+
+CUT = [
+    *(f"| x = {secret[: len(secret) // 2]}…" for name, secret in CERTAIN.items()
+      if "webhook" not in name and "private" not in name),
+    "| postgres://app:hunter2hun…",
+    f"| export TOKEN={RANDOM[:12]}…",
+    f'| api_key = "{RANDOM[:12]}…',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CUT)
+def test_the_beginning_of_a_secret_at_the_end_of_a_cut_line_is_found(text: str) -> None:
+    assert mask(text).endswith("]…"), text
+
+
+def test_a_private_key_in_the_head_of_a_file_is_masked_to_its_last_line() -> None:
+    lines = "\n".join(f"| {line}" for line in [BEGIN.format("RSA "), *[PEM] * 8])
+    assert mask(f"[text] x\n{lines}\n") == "[text] x\n| [redacted:private_key]"
+
+
+@pytest.mark.parametrize("text", [*CERTAIN.values(), *ASSIGNED, *CHOSEN])
+def test_what_is_masked_is_what_is_found(text: str) -> None:
+    text = f"before {text}\nafter"
+    [finding] = find_secrets(text)
+    rest = text[finding.end :]
+    assert mask(text) == f"{text[: finding.start]}[redacted:{finding.kind}]{rest}"
+    assert mask(mask(text)) == mask(text)
+    assert find_secrets(redact(text)) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        CERTAIN["github_token"],
+        {"key": CERTAIN["jwt"]},
+        {CERTAIN["jwt"]: 1},
+        {"password": "hunter2"},
+        {"a": [{"b": ["x", {"c": "postgres://app:hunter2@db/x"}]}]},
+        ("x", CERTAIN["slack_token"]),
+    ],
+)
+def test_a_secret_is_found_in_values_however_nested(value: object) -> None:
+    assert kind_of_secret("fine", value)
+    assert kind_of_secret({"a": ["b", {"c": 1, "d": None, "e": True}]}, None, 3) is None
+
+
+def test_a_change_to_what_is_masked_moves_the_version() -> None:
+    texts = [*CERTAIN.values(), *ASSIGNED, *CHOSEN, *CUT, *EAGER]
+    digest = hashlib.sha256("\0".join(map(mask, texts)).encode()).hexdigest()
+    # When this fails, what is stored was masked otherwise: move VERSION too.
+    assert (VERSION, digest[:16]) == ("1", "143a191d7d18c15e")
 
 
 def test_the_standard_library_holds_no_secrets() -> None:
@@ -230,11 +362,18 @@ def test_names_that_tell_of_a_secret(name: str, secret: bool) -> None:
         "://a:" * 40_000,
         "-" * 200_000 + "token",
         "bearer \n" * 20_000,
+        "password=" + "a:" * 100_000,
+        "password=a" + "::" * 100_000 + "!",
+        'PASSWORD="' + "a_" * 100_000 + '"',
+        "sk-." * 60_000 + "…",
+        "DB_PASSWORD=aA1" * 20_000,
+        "_" * 200_000 + "password=hunter2",
     ],
 )
 def test_no_text_takes_long(text: str) -> None:
     start = time.perf_counter()
     find_secrets(text)
+    mask(text)
     redact(text)
     # Linear work takes a fraction of this; quadratic work takes minutes.
     assert time.perf_counter() - start < 10

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from indexer.service.served import start_service
-from tests.mcp.wire import PATIENCE, REPOSITORY, end_service, fill, people
+from tests.support.processes import REPOSITORY
+from tests.support.waiting import PATIENCE
+from tests.support.wire import end_service, fill, people
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +28,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _short_folder() -> Path:
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix="mk-mcp-", dir=base))
+    return Path(tempfile.mkdtemp(prefix="mk-mcp-"))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from indexer import Workspace
-from tests.mcp.wire import answer, call, inside, refusal
+from tests.support.wire import answer, call, inside, refusal
 
 
 def test_compose_keeps_to_its_budget_and_labels_every_item(served: Path) -> None:

@@ -12,7 +12,7 @@ from indexer import Workspace
 from indexer.cli import mcp as command
 from indexer.cli.group import cli
 from indexer.mcp import run
-from tests.mcp.wire import answer, call, refusal
+from tests.support.wire import answer, call, refusal
 
 NOTE = {"node": "README.md", "type": "note", "content": "A note."}
 

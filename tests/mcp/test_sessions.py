@@ -12,7 +12,7 @@ from indexer import Workspace
 from indexer.mcp.declarations import SESSION_ACTIONS, SESSION_READS
 from indexer.mcp.session_calls import ACTIONS
 from indexer.service.client import Client, ServiceError
-from tests.mcp.wire import answer, call, refusal
+from tests.support.wire import answer, call, refusal
 
 
 def session(root: Path, action: str, agent: str | None = "alice", /, **arguments: Any) -> Any:

@@ -26,7 +26,8 @@ from indexer import AgentAdapter, ContextView, NewFrame, Workspace
 from indexer.cli.group import cli
 from indexer.service.client import connect
 from indexer.service.served import start_service
-from tests.mcp.wire import PATIENCE, answer, call, end_service, fill, people, refusal
+from tests.support.waiting import PATIENCE
+from tests.support.wire import answer, call, end_service, fill, people, refusal
 
 PACKAGE = Path(indexer.__file__).parent
 Run = Callable[..., Any]

@@ -11,7 +11,8 @@ import pytest
 from mcp import Client
 
 from indexer import Workspace
-from tests.mcp.wire import PATIENCE, answer, end_service, service_pid, stdio
+from tests.support.waiting import PATIENCE
+from tests.support.wire import answer, end_service, service_pid, stdio
 
 ROUNDS = 60
 KILLS = 5

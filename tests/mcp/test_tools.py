@@ -17,7 +17,7 @@ from indexer.mcp.addresses import node_address
 from indexer.mcp.calls import METHODS, Calls
 from indexer.mcp.clients import CLIENTS
 from indexer.mcp.declarations import BY_NAME, INSTRUCTIONS, TOOLS
-from tests.mcp.wire import answer, call, inside, refusal
+from tests.support.wire import answer, call, inside, refusal
 
 WRITES = {"put_frame", "synthesize", "regenerate", "session"}
 

@@ -20,8 +20,8 @@ from mcp import Client
 from indexer import Workspace
 from indexer.mcp.declarations import BY_NAME
 from indexer.service.client import connect
-from tests.mcp.wire import (
-    PATIENCE,
+from tests.support.waiting import PATIENCE
+from tests.support.wire import (
     answer,
     call,
     end_service,

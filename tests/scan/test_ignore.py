@@ -235,6 +235,78 @@ def test_built_in_list_leaves_alone(path: bytes) -> None:
     assert not judge(root_scope(), path)
 
 
+SECRET_FILES = [
+    *(b".env", b".env.production", b"prod.env", b".envrc", b".dev.vars", b"server.pem", b"a.key"),
+    *(b"a.p12", b"a.jks", b"a.keytab", b"id_rsa", b"id_ed25519", b"ssh_host_rsa_key", b"vpn.ovpn"),
+    *(b"credentials.json", b"credentials.yml", b"client_secret.json", b"client_secret_12.json"),
+    *(b"service-account.json", b"service-account-prod.json", b"team-service-account.json"),
+    *(b"serviceAccountKey.json", b"secrets.yaml", b"secrets.yml", b"secrets.toml", b"secrets.json"),
+    *(b"terraform.tfvars", b"prod.auto.tfvars", b"x.tfvars.json", b"terraform.tfstate"),
+    *(b"terraform.tfstate.backup", b"terraform.tfstate.17.backup", b"local.settings.json"),
+    *(b".docker/config.json", b".dockerconfigjson", b"kubeconfig", b"prod.kubeconfig"),
+    *(b".cargo/credentials", b".composer/auth.json", b"wp-config.php", b".npmrc", b".pypirc"),
+    *(b".netrc", b".pgpass", b".git-credentials", b".htpasswd", b".vault_pass", b"sftp.json"),
+    *(b"appsettings.Local.json", b".terraformrc", b".aws/credentials", b".kube/config"),
+]
+
+
+@pytest.mark.parametrize("path", SECRET_FILES)
+def test_secret_files_come_in_by_an_exact_rule_only(path: bytes) -> None:
+    assert judge(root_scope(), path)
+    assert judge(root_scope(), b"src/" + path)
+    # The rule that leaves `.aws` out has to be undone by name too.
+    folder = b"".join(b"!%b/\n" % part for part in path.split(b"/")[:-1])
+    for sweep in (b"/*\n!/src/\n!/src/**", b"!*", b"!**", b"*\n!src\n!src/**/*", b"!/src/[!x]*"):
+        for name in (b".gitignore", b".merkleignore"):
+            assert judge(root_scope({name: folder + sweep}), b"src/" + path), (name, sweep)
+            inner = root_scope().child(b"src", {name: folder + sweep})
+            assert judge(inner, path), (name, sweep)
+        exact = folder + b"!/src/" + path
+        assert not judge(root_scope({b".gitignore": sweep + b"\n" + exact}), b"src/" + path)
+    assert not judge(root_scope({b".gitignore": exact + b"\n!/src/**"}), b"src/" + path)
+    by_name = folder + b"!" + path.rpartition(b"/")[2]
+    assert not judge(root_scope({b".merkleignore": by_name}), b"src/" + path)
+
+
+def test_a_sweeping_rule_is_told_apart_from_a_later_rule_that_ignores() -> None:
+    rules = b"!/src/.env\n.env\n!/src/**"
+    assert judge(root_scope({b".gitignore": rules}), b"src/.env")
+    scope = root_scope({b".gitignore": b"!/src/**"}).child(b"src")
+    assert decided(scope, b".env", False).source == "built-in"
+    assert decided(scope, b"a.py", False).pattern == "!/src/**"
+    assert decided(scope, b".env.example", False).pattern == "!/src/**"
+    assert not scope.ignores(b"build", True)
+
+
+def test_where_the_built_in_lists_are_off_a_sweeping_rule_is_gits() -> None:
+    scope = root_scope({b".gitignore": b"/*\n!/src/\n.env\n!/src/**"}, defaults=False)
+    assert not judge(scope, b"src/.env")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(b"kubeconfig/", b"credentials.json/", b"secrets/", b"credentials/", b"secrets.py"),
+        *(b"credentials.go", b"example.env", b".env.dist", b"auth.json", b"appsettings.json"),
+        *(b"appsettings.Development.json", b"config.json", b"docker/config.json", b"settings.py"),
+        *(b".docker/Dockerfile", b"wp-config-sample.php", b"terraform.tfvars.example", b"main.tf"),
+        *(b".cargo/config.toml", b"secret.yaml", b"tokens.json", b"environment.ts", b"keys/"),
+        *(b"credentials.py", b"service-account.yaml", b"id_rsa.pub", b"environ", b"config"),
+    ],
+)
+def test_common_sources_are_no_secret_files(path: bytes) -> None:
+    assert not judge(root_scope(), path)
+    assert not judge(root_scope(), b"src/" + path)
+
+
+def test_a_rule_for_a_named_folder_anywhere_starts_below_its_own_file() -> None:
+    scope = plain(b"").child(b"docs", {b".gitignore": b"**/docs/x"})
+    assert not scope.ignores(b"x", False)
+    assert scope.child(b"docs").ignores(b"x", False)
+    assert scope.child(b"other").child(b"docs").ignores(b"x", False)
+    assert not scope.child(b"docs").child(b"other").ignores(b"x", False)
+
+
 def test_a_child_without_rules_of_its_own_shares_its_parents() -> None:
     scope = root_scope({b".gitignore": b"/a\nb*c\n*.x\n"}).child(b"p")
     assert scope.child(b"q")._here[0] is scope._here[0]

@@ -117,7 +117,7 @@ def test_wrong_arguments_are_refused_by_name(served: Path) -> None:
         ]  # fmt: skip
         for name, wrong in calls:
             with pytest.raises(MerkleError) as refused:
-                workspace.operate(name, **wrong)
+                workspace._operate(name, {"self": workspace, **wrong})
             assert refused.value.exit_code == ExitCode.USAGE
 
 

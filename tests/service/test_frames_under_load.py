@@ -19,6 +19,7 @@ from indexer.errors import MerkleError
 from indexer.service.client import connect
 from indexer.service.workspace import Workspace
 from tests.support.engines import Engine
+from tests.support.processes import Forked
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 FILES = [f"src/module_{number}.py" for number in range(12)]
@@ -37,8 +38,8 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
-def _start(root: Path) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
+def _start(root: Path) -> Forked:
+    process = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(root), "--quiet", "watch"],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.DEVNULL,
@@ -54,7 +55,7 @@ def _start(root: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: Forked) -> None:
     process.terminate()
     process.wait(60)
     if process.stderr:

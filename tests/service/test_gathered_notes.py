@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.service.conftest import wait_until
+from tests.support.waiting import wait_until
 
 
 def test_a_note_is_taken_in_without_any_file_having_changed(

@@ -223,6 +223,30 @@ def test_something_else_listens_there(sample: Path, services: Callable[..., Any]
             talking.join()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+def test_a_socket_of_another_user_is_not_trusted(
+    sample: Path, services: Callable[..., Any]
+) -> None:
+    """Not even by root: whoever wrote the address would be told what root asks and writes."""
+    with Workspace.open(sample) as workspace:
+        workspace.scan()
+    # A function that carries a folder.
+    address = services.runtime / "other.sock"  # type: ignore[attr-defined]
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen(8)
+        Layout(sample).socket.write_text(str(address))
+        assert connect(sample) is not None
+        listener.accept()[0].close()
+        os.chown(address, 12345, 12345)
+        assert connect(sample) is None
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+        with Workspace.open(sample) as workspace:
+            assert workspace.status()["state"] == "current"
+
+
 def test_client_finds_the_next_service(sample: Path, services: Callable[..., Any]) -> None:
     first = services(sample).ready()
     with Workspace.open(sample) as workspace:

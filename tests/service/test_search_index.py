@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from indexer.service.workspace import Workspace
-from tests.service.conftest import wait_until
 from tests.support.engines import Engine
+from tests.support.waiting import wait_until
 
 Start = Callable[..., Any]
 

@@ -197,8 +197,7 @@ def _nested(depth: int) -> Any:
 COMMITTER = """
 import os, signal, sys
 from pathlib import Path
-from indexer.engine import session_operations
-from indexer.engine.sessions import open_sessions as session_desk
+from indexer.engine.sessions import open_sessions, write
 from tests.support.engines import Engine
 from indexer.store import frames, journal, sessions
 

@@ -87,8 +87,8 @@ class Both(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def both(url: str, fast_path: Path) -> Iterator[type[Both]]:
-    file = fast_path / "team.db"
+def both(url: str, tmp_path: Path) -> Iterator[type[Both]]:
+    file = tmp_path / "team.db"
     pair = (PostgresStore(url, "team", 5), SqliteStore(file, "team", 5))
     # Another namespace in both that nothing may ever touch.
     strangers = (PostgresStore(url, "strangers", 5), SqliteStore(file, "strangers", 5))

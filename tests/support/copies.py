@@ -10,7 +10,7 @@ from indexer.store.layout import record_format, recorded_format
 
 def copy_workspace(source: Path, target: Path) -> Path:
     """Copy a workspace with its index, as if the index had been made in the copy."""
-    shutil.copytree(source, target, symlinks=True)
+    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     return as_made_here(target)
 
 

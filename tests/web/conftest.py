@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,21 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from indexer import Workspace
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
-"""Seconds that nothing here should ever need; a bound, not an expectation."""
-
-
-def wait_until(condition: Callable[[], Any], what: str) -> Any:
-    """Poll until the condition holds; its value is returned."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"gave up waiting until {what}"
-        time.sleep(0.02)
+from tests.support.processes import REPOSITORY
+from tests.support.waiting import PATIENCE, wait_until
 
 
 @dataclass(frozen=True)
@@ -143,8 +129,7 @@ def make_sample(root: Path) -> Path:
 @pytest.fixture(scope="session")
 def base() -> Iterator[Path]:
     """A folder in memory for the workspaces."""
-    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix="mkw", dir=shared))
+    folder = Path(tempfile.mkdtemp(prefix="mkw"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.web.conftest import make_sample, wait_until
+from tests.support.waiting import wait_until
+from tests.web.conftest import make_sample
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.web.conftest import wait_until
+from tests.support.waiting import wait_until
 
 HOSTILE_NAMES = (
     "<script>alert(1)<script>.md",

@@ -28,7 +28,7 @@ def compact(engine: Engine, keep_seconds: Amount) -> LongWork:
     return Compaction(engine.frames, engine.database, keep_seconds)
 
 
-class Compaction:
+class Compaction(LongWork):
     """Drops bodies at once and folds what is left a part at a time, so that others get a turn."""
 
     def __init__(self, frames: Frames, database: Database, keep_seconds: float) -> None:
@@ -41,12 +41,6 @@ class Compaction:
     def step(self) -> bool:
         """Go on; True when it is done."""
         return next(self._steps, True)
-
-    def wait(self) -> None:
-        """There is always something to do."""
-
-    def leave(self) -> None:
-        """Nothing is under way between two steps."""
 
     def close(self) -> None:
         """What was done until now stays done; the next compaction does the rest."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import paths
 from indexer.core.arguments import File
-from indexer.core.frames import BodyHash
+from indexer.core.frames import BodyHash, body_hash
+from indexer.core.secrets import check_secrets, mask
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import (
     GROUP,
@@ -89,13 +90,19 @@ def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObjec
                 yield record
 
 
-def import_pack(engine: Engine, file: File) -> JsonObject:
+def import_pack(engine: Engine, file: File, *, allow_secrets: bool = False) -> JsonObject:
     """Take in a pack.
 
-    It is checked whole, then journalled and stored; what is known already is left.
+    It is checked whole, then journalled and stored; what is known already is left. Secrets are
+    refused in what was written, and masked in what was generated.
     """
     frames = engine.frames
     everything = [checked(engine.algorithm, record) for record in _body_of(engine, file)]
+    for record in everything:
+        if record["kind"] in ("memo", "model"):
+            _mask(record)
+        elif not allow_secrets:
+            check_secrets(PackContentError, f"{record['kind']} in the pack", record)
     records = [record for record in everything if record["kind"] != SESSION]
     sessions, diverged = _fresh_sessions(engine, everything)
     _keep_own_heads(frames.heads, records)
@@ -114,6 +121,13 @@ def import_pack(engine: Engine, file: File) -> JsonObject:
         "added": len(fresh) + len(sessions),
         "diverged": diverged,
     }
+
+
+def _mask(record: dict[str, Any]) -> None:
+    """Do to a generated text what is done to those that are made here."""
+    body = mask(record["body"])
+    if body != record["body"]:
+        record |= {"body": body, "content": body_hash(body).hex()}
 
 
 def _fresh_sessions(

@@ -50,7 +50,7 @@ def list_agents(engine: Engine) -> JsonObject:
 
 
 def require_agent(engine: Engine, agent: str, capability: str) -> JsonObject:
-    """Raise unless a registered agent may do that.
+    """Raise unless a registered agent may do that: read, write or synthesize.
 
     For what is done in no agent's name.
     """

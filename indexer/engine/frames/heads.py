@@ -320,7 +320,7 @@ class HeadCache:
             self._moved = None
 
     def _step(self, moved: frozenset[str] | None) -> None:
-        """The next version, and which paths it moved; None when that is anybody's guess."""
+        """The next version, and which paths it moved; None when that is not known."""
         with self._stepping:
             if moved is None:
                 self._steps.clear()

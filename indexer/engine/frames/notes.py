@@ -22,7 +22,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.kinds import Kind
-from indexer.core.secrets import find_secrets
+from indexer.core.secrets import check_secrets
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_writer
@@ -65,7 +65,10 @@ def put_frame(
     meta: Mapping[str, str] | None = None,
     allow_secrets: bool = False,
 ) -> JsonObject:
-    """Append a note, bound to what its author read."""
+    """Append a note, bound to what its author read.
+
+    `seen` is the NodeID that was read; without it the node as it is now.
+    """
     frames = engine.frames
     check_writer(frames.store, agent)
     _check(frames.types, content, frame_type, meta or {}, allow_secrets)
@@ -128,12 +131,9 @@ def _check(
             hint="say less, or split it over several types",
         )
     _check_meta(meta)
-    found = [] if allow_secrets else find_secrets(content)
-    if found:
-        raise FrameRefusedError(
-            f"the content looks like it holds a secret ({found[0].kind})",
-            hint="take it out, or pass --allow-secrets if it is none",
-        )
+    if not allow_secrets:
+        check_secrets(FrameRefusedError, "content", content)
+        check_secrets(FrameRefusedError, "metadata", meta)
 
 
 def _check_meta(meta: Mapping[str, str]) -> None:

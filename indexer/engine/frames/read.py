@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import Count
 from indexer.core.clock import iso_utc
-from indexer.core.frames import FrameId, Freshness, Head
+from indexer.core.frames import Frame, FrameId, Freshness, Head
+from indexer.core.ids import is_id_prefix
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.freshness import Judged, judge
+from indexer.engine.frames.freshness import CONTENT_ID, ON, SHA256, Judged, judge
 from indexer.engine.frames.heads import Slot
+from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.search.corpus import live_corpus
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import CorruptError, UsageError
-from indexer.store.frames import StoredFrame
+from indexer.store.frames import FrameStore, StoredFrame
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
+
+
+class UnknownFrameError(UsageError):
+    """No stored frame has that id."""
+
+    code = "unknown_frame"
+
 
 VIEWS: Final = ("recency", "type", "agent", "relevance")
 
@@ -155,11 +165,7 @@ def list_frames(
     for one in stored:
         frame = one.frame
         head = heads.get((frame.type, frame.agent))
-        is_head = head is not None and head.frame_id == frame.frame_id
-        if is_head and head is not None:
-            judged = judge(opened, tree, path, frame.type, frame.agent, head)
-        else:
-            judged = Judged(Freshness.STALE, "a later frame took its place")
+        judged, is_head = _judged(opened, tree, frame, head)
         frames.append(
             {
                 "frame_id": frame.frame_id.hex(),
@@ -179,6 +185,107 @@ def list_frames(
         if content:
             frames[-1]["content"] = known.get(frame.content)
     return {"path": path, "frames": frames}
+
+
+def _judged(frames: Frames, tree: Tree, frame: Frame, head: Head | None) -> tuple[Judged, bool]:
+    """What can be said of a stored frame, and whether it is what its slot points to."""
+    if head is None or head.frame_id != frame.frame_id:
+        return Judged(Freshness.STALE, "a later frame took its place"), False
+    return judge(frames, tree, frame.path, frame.type, frame.agent, head), True
+
+
+class FrameDocument(TypedDict):
+    """Result of `get-frame`."""
+
+    frame_id: str
+    path: str
+    type: str
+    agent: str
+    freshness: str
+    because: str
+    tokens: int
+    content: str | None
+    """None when `compact` has dropped it."""
+    inputs: list[JsonObject]
+    """What it was made from or bound to: each `input` with its `id`, None where it was absent."""
+    supersedes: str | None
+    """The frame of the same type and agent before it."""
+    superseded_by: str | None
+    """The frame that took its place."""
+    created_at: str
+    node_id: str
+    meta: JsonObject
+
+
+def get_frame(engine: Engine, frame: str) -> FrameDocument:
+    """One frame, whole: what it says, what it was made from, and whether it still holds.
+
+    It is named by its id or by 6 or more digits of it.
+    """
+    frames = engine.frames
+    stored = _stored_frame(frames.store, frame).frame
+    tree = tree_as_on_disk(engine, stored.path)
+    head = frames.heads.head(stored.path, stored.type, stored.agent)
+    judged, is_head = _judged(frames, tree, stored, head)
+    content = frames.heads.bodies([stored.content]).get(stored.content)
+    return {
+        "frame_id": stored.frame_id.hex(),
+        "path": stored.path,
+        "type": stored.type,
+        "agent": stored.agent,
+        "freshness": judged.freshness.value,
+        "because": judged.because,
+        "tokens": frames.counter.count_text(content) if content is not None else 0,
+        "content": content,
+        "inputs": _inputs(frames.store, stored),
+        "supersedes": _before(frames.store, stored),
+        "superseded_by": head.frame_id.hex() if head is not None and not is_head else None,
+        "created_at": iso_utc(stored.created_ns),
+        "node_id": stored.node_id.hex(),
+        "meta": json.loads(stored.meta),
+    }
+
+
+def _stored_frame(store: FrameStore, text: str) -> StoredFrame:
+    if not is_id_prefix(text):
+        raise UnknownFrameError(
+            f"{paths.on_screen(text)!r} is no FrameID",
+            hint="give 6 or more lower-case hexadecimal digits, as `merkle list-frames` shows them",
+        )
+    found = store.frame_ids(text)
+    if len(found) > 1:
+        listed = ", ".join(one.hex()[:16] for one in found)
+        raise UnknownFrameError(f"{text} is ambiguous: {listed}", hint="give more digits")
+    stored = store.frame(found[0]) if found else None
+    if stored is None:
+        raise UnknownFrameError(
+            f"no frame has an id that begins with {text}",
+            hint="`merkle list-frames NODE` lists the frames of a file or folder",
+        )
+    return stored
+
+
+def _inputs(store: FrameStore, frame: Frame) -> list[JsonObject]:
+    """The list of inputs with names as `explain` has them; of a file's frame, its node."""
+    listed = store.inputs(frame.inputs) if frame.inputs is not None else None
+    if listed is None:
+        return [{"input": "content", "id": frame.node_id.hex()}]
+    if ON in listed:
+        bound = listed.get(CONTENT_ID) or listed.get(SHA256)
+        return [{"input": listed[ON], "id": bound}]
+    made_by = [{"input": "configuration", "id": listed.pop(FINGERPRINT, None)}]
+    return made_by + [
+        {"input": paths.join(frame.path, name), "id": value[1] or None}
+        for name, value in sorted(listed.items())
+    ]
+
+
+def _before(store: FrameStore, frame: Frame) -> str | None:
+    slot = (frame.type, frame.agent)
+    listed = [one.frame for one in store.history(frame.path, frame.type)]
+    mine = [one.frame_id for one in listed if (one.type, one.agent) == slot]
+    older = mine[mine.index(frame.frame_id) + 1 :]
+    return older[0].hex() if older else None
 
 
 def get_head(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from indexer.core import paths
+from indexer.core import paths, secrets
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
     ON_CONTENT,
@@ -199,8 +199,7 @@ def file_maker(
     checked = name not in generator_names() if verify is None else verify
     made = make_generator(name, options)
     generator = generators.verified(made) if checked else made
-    prints = fingerprint(generator.fingerprint_parts())
-    return FileMaker(generator, name, options, prints, checked)
+    return FileMaker(generator, name, options, masked_print(generator), checked)
 
 
 def folder_maker(
@@ -220,7 +219,12 @@ def folder_maker(
         else make_policy(name, options, tokens=tokens)
     )
     policy = policies.verified(made) if (custom if verify is None else verify) else made
-    return FolderMaker(policy, fingerprint(policy.fingerprint_parts()))
+    return FolderMaker(policy, masked_print(policy))
+
+
+def masked_print(maker: Generator | Policy) -> Fingerprint:
+    """What stands for a maker and for the masking of what it makes: both decide on the body."""
+    return fingerprint(sorted((*maker.fingerprint_parts(), ("merkle.secrets", secrets.VERSION))))
 
 
 def folder_config(file_config: bytes, folder: FolderMaker | None, size_limit: int) -> bytes:

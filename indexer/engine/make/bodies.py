@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from indexer.core import paths
-from indexer.core.frames import Action, BodyHash, ChildBody, body_hash
+from indexer.core.frames import BodyHash, ChildBody, body_hash
+from indexer.core.secrets import mask
 from indexer.engine.frames.heads import HeadCache
 from indexer.errors import CorruptError
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
-
-
-class MadeBody(NamedTuple):
-    """A file's body and where it came from, or why there is none."""
-
-    content: BodyHash | None
-    action: Action
-    problem: str | None = None
-    is_pending: bool = False
-    """Whether a model has yet to write it."""
-    about: Mapping[str, object] = {}
 
 
 class Bodies:
@@ -45,12 +34,16 @@ class Bodies:
         return known
 
     def read(self, wanted: Iterable[BodyHash]) -> None:
-        """Bring some to hand in one go."""
+        """Read some bodies into memory, in one query."""
         missing = [content for content in wanted if content not in self.texts]
         self.texts.update(self._heads.bodies(missing))
 
     def add(self, body: str, batch: FrameBatch) -> BodyHash:
-        """A new body, for a batch and for what is made after it."""
+        """A new body, for a batch and for what is made after it; its secrets are masked.
+
+        Everything that generators and policies make comes in here, custom ones included.
+        """
+        body = mask(body)
         content = body_hash(body)
         batch.bodies[content] = self.texts[content] = body
         return content

@@ -134,24 +134,15 @@ def _failure(event: Event) -> JsonObject:
     return {"path": event.path, "type": event.type, **said}
 
 
-class PlanRun:
+class PlanRun(LongWork):
     """A plan as a run has it: collected at once, counted wherever its document is made."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def step(self) -> bool:
-        """There is nothing to do."""
+        """A plan is complete when it is made."""
         return True
-
-    def wait(self) -> None:
-        """There is nothing to wait for."""
-
-    def leave(self) -> None:
-        """There is nothing under way."""
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
     def document(self) -> JsonObject:
         """What would be made, because of what, and what it would cost."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.frames import Action, BodyHash, ChildBody, ChildFrame, Head, MemoKey
+from indexer.core.frames import Action, BodyHash, ChildBody, Head, MemoKey, body_hash
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.frames.freshness import fresh_head, fresh_in
@@ -22,19 +22,18 @@ from indexer.engine.frames.recipe import (
     parts_of,
 )
 from indexer.engine.frames.types import FrameType, bystanders
-from indexer.engine.make.bodies import Bodies, MadeBody
+from indexer.engine.make.bodies import Bodies
 from indexer.engine.make.events import Event, Outcome
-from indexer.engine.make.new_frame import MadeFrame, place
-from indexer.engine.make.workers import Generated, GeneratorPool, Maker, Task
-from indexer.engine.models.questions import (
-    Answers,
-    FileSource,
+from indexer.engine.make.item import (
     FolderSource,
-    NoAnswers,
+    Item,
+    Result,
     TextSource,
-    about_model,
+    place,
 )
-from indexer.engine.team.chunk import Children, FolderWave, TeamChunk
+from indexer.engine.make.workers import FileSource, Generated, GeneratorPool, Maker
+from indexer.engine.models.questions import Answers, NoAnswers, about_model
+from indexer.engine.team.chunk import TeamChunk
 from indexer.generators.llm.writer import ModelWriter
 from indexer.regenerate.plan import Step, chunks, stale_steps, waves
 from indexer.store.frames import FrameBatch
@@ -52,9 +51,6 @@ CHUNK: Final = 1000
 TEAM_CHUNK: Final = 4000
 """The same in a team, where each chunk takes a conversation per level of its folders; what is
 computed here is stored in smaller portions before."""
-
-_SHORT_CHUNK: Final = 60
-"""Steps up to which each policy reads for itself."""
 
 
 class Team(NamedTuple):
@@ -82,8 +78,6 @@ class OnePass:
     """Who is told what a model has to write."""
     patient: bool = False
     """Whether folders wait until everything below them is current."""
-    _fetched: bool = False
-    """Whether the bodies that this chunk's policies may need have been read."""
     _bodies: Bodies = field(init=False)
     _pool: GeneratorPool | None = None
     patience: float | None = None
@@ -142,13 +136,11 @@ class OnePass:
             if not rules.is_current(head_of(step.path, rules.agent_for(step.entry)), step.entry):
                 self._stuck.add((step.path, step.entry.content_id))
 
-    def _workers(self) -> GeneratorPool | None:
-        maker = self.type.file
-        if (
-            maker is not None
-            and self._pool is None
-            and not isinstance(maker.generator, ModelWriter)
-        ):
+    def _workers(self) -> GeneratorPool:
+        if self._pool is None:
+            maker = self.type.file
+            assert maker is not None
+            assert not isinstance(maker.generator, ModelWriter)
             sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
             self._pool = GeneratorPool(
                 self.frames.root, self.frames.algorithm, maker.generator, sent
@@ -165,88 +157,32 @@ class OnePass:
     def _is_shared(self) -> bool:
         return self.type.share and self._exchange is not None
 
-    def _begin_chunk(self) -> None:
+    def _team_chunk(self) -> TeamChunk | None:
         """In a team, who computes what is decided chunk by chunk."""
         exchange, heads = self._exchange, self.frames.heads
-        self._chunk = None
-        if exchange is not None and self.type.share:
-            self._chunk = TeamChunk(
-                exchange,
-                lambda key: heads.memo(key)[0],
-                self._bodies.texts,
-                self.patience,
-                self.progress,
-            )
+        if exchange is None or not self.type.share:
+            return None
+        generation, texts = (lambda key: heads.memo(key)[0]), self._bodies.texts
+        return TeamChunk(exchange, generation, texts, self.patience, self.progress)
 
     def _give_what_is_due(self) -> None:
         exchange = self._exchange
         if exchange is not None:
             exchange.catch_up()
 
-    def _share_folders(self, wave: list[Step], chunk: list[Step], batch: FrameBatch) -> FolderWave:
-        """Results of a wave's folders: from the team, or computed here for the team too."""
-        shared, maker = FolderWave(), self.type.folder
-        if self._chunk is None or maker is None:
-            return shared
-        waiting: dict[MemoKey, list[Step]] = {}
-        for step in wave:
-            if step.entry.folder is None or self._chunk.waits_below(step.path):
-                continue
-            children = shared.children[step.path] = self._children(step, batch)
-            if not children[2] and (self.patient or maker.writer is not None):
-                continue
-            key = folder_key(self.type, children[1])
-            if self._memo(key, batch)[1] is None:
-                shared.first.setdefault(key, step.path)
-                waiting.setdefault(key, []).append(step)
-
-        def compute(keys: list[MemoKey]) -> None:
-            for key in keys:
-                step = waiting[key][0]
-                bodies = shared.children[step.path][1]
-                shared.computed[key] = self._run_policy(key, step, bodies, chunk, batch)
-
-        if maker.writer is not None:
-            self._take_paid(list(waiting))
-        else:
-            self._chunk.get_or_compute(waiting, batch, compute)
-        return shared
-
-    def _take_paid(self, keys: list[MemoKey]) -> None:
-        """Answers of models that another member has; asking for more is not decided here."""
-        exchange = self._exchange
-        if self._chunk is None or self.team is None or exchange is None or not keys:
-            return
-        # Imported late: only in a team with types that models write.
-        from indexer.engine.team.models import take_paid
-
-        take_paid(exchange, self.frames.heads, self.team.records, keys)
-
-    def _memo(self, key: MemoKey, batch: FrameBatch) -> tuple[int, BodyHash | None]:
-        return batch.memo.get(key) or self.frames.heads.memo(key)
-
-    # -- a chunk
+    # -- a chunk: its items, then a result for each, then their places in one batch
 
     def _run_chunk(self, chunk: list[Step], files: int) -> int:
         """Make and store one group; returns how many files were in it."""
-        batch = FrameBatch()
-        self._begin_chunk()
-        of_files = [step for step in chunk if step.entry.kind is Kind.FILE]
-        made = self._make_files(of_files, files, batch)
-        self._fetched = False
-        told: dict[str, list[Event]] = {}
-        # Alone all in turn; in a team what can be asked for together.
-        for wave in waves(chunk) if self._chunk else [chunk]:
-            shared = self._share_folders(wave, chunk, batch)
-            for step in wave:
-                if self._chunk and step.path in self._chunk.elsewhere:
-                    continue
-                if step.entry.kind is Kind.FILE:
-                    told[step.path] = self._file_frame(step, made.get(step.path), batch)
-                else:
-                    told[step.path] = self._folder_frame(step, chunk, batch, shared)
-        # In the order of the plan, whatever order they were made in.
-        events = [event for step in chunk for event in told.get(step.path, ())]
+        batch, told = FrameBatch(), dict[str, list[Event]]()
+        self._chunk = self._team_chunk()
+        self._bodies.shrink(20 * CHUNK, batch)
+        for wave in waves(chunk):
+            items = [item for step in wave if (item := self._item(step, batch, told)) is not None]
+            for item, result in self._results(items, files, batch):
+                told[item.path] = place(
+                    self.frames, self.tree, self.type, item, result, batch, self.asked_by
+                )
         self._take_back_proofs(batch)
         try:
             if batch:
@@ -258,7 +194,8 @@ class OnePass:
         elsewhere = self._chunk.elsewhere if self._chunk else ()
         self._note_stuck(step for step in chunk if step.path not in elsewhere)
         self._give_what_is_due()
-        self.outcome.events += events
+        # In the order of the plan, whatever order they were made in.
+        self.outcome.events += [event for step in chunk for event in told.get(step.path, ())]
         return sum(step.entry.kind is Kind.FILE for step in chunk)
 
     def _take_back_proofs(self, batch: FrameBatch) -> None:
@@ -269,153 +206,43 @@ class OnePass:
             # A folder in this batch was made after its children, and knows.
             batch.heads.setdefault(key, head)
 
-    # -- files
+    def _item(self, step: Step, batch: FrameBatch, told: dict[str, list[Event]]) -> Item | None:
+        """What a frame is made from; None where that is not there (yet)."""
+        if step.entry.folder is not None:
+            return self._folder_item(step, batch)
+        path, entry = step
+        source: FileSource | TextSource = FileSource(path, entry.content_id, entry.size)
+        read = None
+        if self.type.input is not None:
+            below = fresh_head(self.frames, path, entry, self.type.input)
+            if below is None:
+                problem = "its input frame is not fresh"
+                told[path] = [Event("failed", path, self.type.name, None, problem)]
+                return None
+            source, read = TextSource(path, below.content), below.frame_id
+        seen = source.content if isinstance(source, TextSource) else entry.content_id
+        basis = file_basis(self.frames.algorithm, self.type, path, entry, read)
+        return Item(step, file_key(self.type, path, seen), source, basis)
 
-    def _make_files(
-        self, steps: list[Step], expected: int, batch: FrameBatch
-    ) -> dict[str, MadeBody]:
-        """A body for every file: from the memo, or by the generator."""
-        made: dict[str, MadeBody] = {}
-        waiting: dict[MemoKey, list[Step]] = {}
-        asked: list[tuple[MemoKey, Step]] = []
-        sources: dict[str, BodyHash] = {}
-        for step in steps:
-            assert self.type.file is not None
-            if self.type.input is None:
-                key = file_key(self.type, step.path, step.entry.content_id)
-            else:
-                source = self._input_head(step)
-                if source is None:
-                    made[step.path] = MadeBody(
-                        None, Action.GENERATED, "its input frame is not fresh"
-                    )
-                    continue
-                sources[step.path] = source.content
-                key = file_key(self.type, step.path, source.content)
-            _, known = self.frames.heads.memo(key)
-            if known is not None:
-                made[step.path] = self._known_file(key, known)
-            elif self.type.file.writer is not None:
-                asked.append((key, step))
-            else:
-                # The same name and content twice in one pass is computed once.
-                waiting.setdefault(key, []).append(step)
-
-        self._take_paid([key for key, _ in asked])
-        for key, step in asked:
-            known = self.frames.heads.memo(key)[1]
-            if known is not None:
-                made[step.path] = self._known_file(key, known)
-            else:
-                made[step.path] = self._ask_for_file(key, step, sources.get(step.path))
-
-        def compute(keys: Iterable[MemoKey]) -> None:
-            chosen = {key: waiting[key] for key in keys}
-            self._compute_files(chosen, sources, expected, batch, made)
-
-        if self._chunk is None:
-            compute(waiting)
-            return made
-        for key, content in self._chunk.get_or_compute(waiting, batch, compute).items():
-            made.update((step.path, MadeBody(content, Action.REUSED)) for step in waiting[key])
-        return made
-
-    def _compute_files(
-        self,
-        waiting: dict[MemoKey, list[Step]],
-        sources: Mapping[str, BodyHash],
-        expected: int,
-        batch: FrameBatch,
-        made: dict[str, MadeBody],
-    ) -> None:
-        """Run the generator once per key, at another place where the first is gone."""
-        while waiting:
-            first = [where[0] for where in waiting.values()]
-            outcomes = self._run_generator(first, sources, expected)
-            again: dict[MemoKey, list[Step]] = {}
-            for (key, where), outcome in zip(waiting.items(), outcomes, strict=True):
-                if outcome.body is None and outcome.of_place and len(where) > 1:
-                    # Gone or changed here, but another place has the same.
-                    made[where[0].path] = _failed(outcome)
-                    again[key] = where[1:]
-                else:
-                    self._take_outcome(key, where, outcome, batch, made)
-            waiting = again
-
-    def _known_file(self, key: MemoKey, content: BodyHash) -> MadeBody:
-        assert self.type.file is not None
-        if self.type.file.writer is None:
-            return MadeBody(content, Action.REUSED)
-        return MadeBody(
-            content, self.answers.action(key), about=about_model(self.frames.heads, key)
+    def _folder_item(self, step: Step, batch: FrameBatch) -> Item | None:
+        maker, rules = self.type.folder, self.type.rules
+        assert maker is not None
+        if self._chunk is not None and self._chunk.waits_below(step.path):
+            return None
+        parts = list(self._parts(step, batch))
+        current = all(rules.is_current(one.head, one.entry) for one in parts if one.own)
+        if not current and (self.patient or maker.writer is not None):
+            return None
+        children = [part.frame(self.frames.algorithm) for part in parts]
+        bodies = tuple(part.body for part in parts)
+        return Item(
+            step,
+            folder_key(self.type, bodies),
+            FolderSource(bodies),
+            folder_basis(self.type, step.path, children),
+            current,
+            children_document(maker.print, children),
         )
-
-    def _ask_for_file(self, key: MemoKey, step: Step, source: BodyHash | None) -> MadeBody:
-        entry = step.entry
-        wanted = FileSource(step.path, entry.content_id, entry.size)
-        self.answers.want(key, step, TextSource(step.path, source) if source else wanted)
-        return MadeBody(None, Action.GENERATED, is_pending=True)
-
-    def _run_generator(
-        self, steps: list[Step], sources: Mapping[str, BodyHash], expected: int
-    ) -> list[Generated]:
-        pool = self._workers()
-        assert pool is not None
-        if self.type.input is None:
-            tasks = [Task(step.path, step.entry.content_id, step.entry.size) for step in steps]
-            return pool.run(tasks, expected)
-        self._bodies.read(sources[step.path] for step in steps)
-        return [pool.run_on(step.path, self.body_of(sources[step.path])) for step in steps]
-
-    def _input_head(self, step: Step) -> Head | None:
-        """The fresh frame that this type reads instead of the file."""
-        assert self.type.input is not None
-        return fresh_head(self.frames, step.path, step.entry, self.type.input)
-
-    def _take_outcome(
-        self,
-        key: MemoKey,
-        where: list[Step],
-        outcome: Generated,
-        batch: FrameBatch,
-        made: dict[str, MadeBody],
-    ) -> None:
-        if outcome.body is None:
-            made.update((step.path, _failed(outcome)) for step in where)
-            return
-        content = self._bodies.add(outcome.body, batch)
-        batch.memo[key] = (self.frames.heads.memo(key)[0], content)
-        for number, step in enumerate(where):
-            action = Action.GENERATED if number == 0 else Action.REUSED
-            made[step.path] = MadeBody(content, action)
-
-    def _file_frame(self, step: Step, made: MadeBody | None, batch: FrameBatch) -> list[Event]:
-        if made is not None and made.is_pending:
-            return []
-        if made is None or made.content is None:
-            problem = (made.problem or "") if made else ""
-            return [Event("failed", step.path, self.type.name, None, problem)]
-        node_id = self.tree.node_id(step.path, step.entry)
-        source = self._input_head(step) if self.type.input is not None else None
-        read = source.frame_id if source else None
-        basis = file_basis(self.frames.algorithm, self.type, step.path, step.entry, read)
-        agent = self.type.rules.file_agent
-        frame = MadeFrame(agent, basis, made.content, made.action, node_id, True, about=made.about)
-        return place(self.frames, self.type, step, frame, batch, self.asked_by)
-
-    # -- folders
-
-    def _children(self, step: Step, batch: FrameBatch) -> Children:
-        """What a folder's frame is made from, and whether every part of it is current."""
-        rules, algorithm, current = self.type.rules, self.frames.algorithm, True
-        frames: list[ChildFrame] = []
-        bodies: list[ChildBody] = []
-        for part in self._parts(step, batch):
-            if part.own and not rules.is_current(part.head, part.entry):
-                current = False
-            frames.append(part.frame(algorithm))
-            bodies.append(part.body)
-        return frames, bodies, current
 
     def _parts(self, step: Step, batch: FrameBatch) -> Iterator[Part]:
         heads = self.frames.heads
@@ -427,56 +254,107 @@ class OnePass:
         is_fresh = fresh_in(self.frames, self.tree)
         return parts_of(self.frames, self.type, step.path, step.entry, is_fresh, head_at)
 
-    def _folder_frame(
-        self, step: Step, chunk: list[Step], batch: FrameBatch, shared: FolderWave
-    ) -> list[Event]:
-        maker = self.type.folder
-        assert maker is not None
-        children = shared.children.get(step.path) or self._children(step, batch)
-        frames, bodies, current = children
-        if not current and (self.patient or maker.writer is not None):
-            return []
-        basis, key = folder_basis(self.type, step.path, frames), folder_key(self.type, bodies)
-        action, problem, about = Action.REUSED, None, {}
-        if maker.writer is not None:
-            if self._memo(key, batch)[1] is None:
-                self.answers.want(key, step, FolderSource(tuple(bodies)))
-                return []
-            action, about = self.answers.action(key), about_model(self.frames.heads, key)
-        elif key in shared.computed:
-            problem = shared.computed[key]
-            action = Action.GENERATED if shared.first[key] == step.path else action
-        elif self._memo(key, batch)[1] is None:
-            action = Action.GENERATED
-            problem = self._run_policy(key, step, bodies, chunk, batch)
-        content = self._memo(key, batch)[1]
-        if content is None:
-            return [Event("failed", step.path, self.type.name, None, problem or "")]
-        node_id = self.tree.node_id(step.path, step.entry)
-        document = children_document(maker.print, frames)
-        agent = self.type.rules.folder_agent
-        frame = MadeFrame(agent, basis, content, action, node_id, current, document, about)
-        return place(self.frames, self.type, step, frame, batch, self.asked_by)
+    # -- results: from the memo here, from the team, computed, or asked of a model
 
-    def _run_policy(
-        self,
-        key: MemoKey,
-        step: Step,
-        bodies: list[ChildBody],
-        chunk: list[Step],
-        batch: FrameBatch,
-    ) -> str | None:
-        """Compute a folder's body into the batch; why that failed, if it did."""
+    def _results(
+        self, items: list[Item], files: int, batch: FrameBatch
+    ) -> Iterator[tuple[Item, Result]]:
+        """A result per item, in order, but for those that a model or another machine makes."""
+        missing: dict[MemoKey, list[Item]] = {}
+        for item in items:
+            # The same name and content twice in one pass is computed once.
+            if self._memo(item.key, batch) is None:
+                missing.setdefault(item.key, []).append(item)
+        maker = self.type.folder if items and items[0].step.entry.folder else self.type.file
+        written = maker is not None and maker.writer is not None
+        taken: Container[MemoKey] = ()
+        failures: dict[str, str] = {}
+        if written:
+            self._take_paid(list(missing))
+        elif missing:
+
+            def compute(keys: Iterable[MemoKey]) -> None:
+                chosen = {key: missing[key] for key in keys}
+                failures.update(self._compute(chosen, files, batch))
+
+            if self._chunk is None:
+                compute(missing)
+            else:
+                taken = self._chunk.get_or_compute(missing, batch, compute)
+        elsewhere = self._chunk.elsewhere if self._chunk is not None else ()
+        generated: set[MemoKey] = set()
+        for item in items:
+            content = self._memo(item.key, batch)
+            if content is None and written:
+                self.answers.want(item.key, item.step, item.source)
+            elif written:
+                about = about_model(self.frames.heads, item.key)
+                yield item, Result(content, self.answers.action(item.key), about=about)
+            elif item.path in failures or (content is None and item.path not in elsewhere):
+                yield item, Result(None, problem=failures.get(item.path, ""))
+            elif content is not None:
+                first = item.key in missing and item.key not in generated
+                generated.add(item.key)
+                ran = first and item.key not in taken
+                yield item, Result(content, Action.GENERATED if ran else Action.REUSED)
+
+    def _memo(self, key: MemoKey, batch: FrameBatch) -> BodyHash | None:
+        return (batch.memo.get(key) or self.frames.heads.memo(key))[1]
+
+    def _take_paid(self, keys: list[MemoKey]) -> None:
+        """Answers of models that another member has; asking for more is not decided here."""
+        exchange = self._exchange
+        if self._chunk is None or self.team is None or exchange is None or not keys:
+            return
+        # Imported late: only in a team with types that models write.
+        from indexer.engine.team.models import take_paid
+
+        take_paid(exchange, self.frames.heads, self.team.records, keys)
+
+    def _compute(
+        self, missing: dict[MemoKey, list[Item]], files: int, batch: FrameBatch
+    ) -> dict[str, str]:
+        """Run the generator or policy once per key, into the batch; where and why that failed."""
+        failures: dict[str, str] = {}
+        while missing:
+            again: dict[MemoKey, list[Item]] = {}
+            made = self._generated([group[0] for group in missing.values()], files)
+            for (key, group), outcome in zip(missing.items(), made, strict=True):
+                if outcome.body is not None:
+                    content = self._bodies.add(outcome.body, batch)
+                    batch.memo[key] = (self.frames.heads.memo(key)[0], content)
+                    continue
+                # Gone or changed at one place, the same may be had at another.
+                retry = outcome.of_place and len(group) > 1
+                failed = group[:1] if retry else group
+                failures.update((i.path, outcome.problem or "changed meanwhile") for i in failed)
+                if retry:
+                    again[key] = group[1:]
+            missing = again
+        return failures
+
+    def _generated(self, items: list[Item], files: int) -> list[Generated]:
+        """What the generator or policy makes of each; all of a wave have one kind of source."""
+        sources = [item.source for item in items]
+        if folders := [one for one in sources if isinstance(one, FolderSource)]:
+            self._bodies.read(body for one in folders for _, _, body in one.bodies if body)
+            return [self._synthesized(one) for one in folders]
+        if texts := [one for one in sources if isinstance(one, TextSource)]:
+            self._bodies.read(one.content for one in texts)
+            return [self._workers().run_on(one.path, self.body_of(one.content)) for one in texts]
+        read = [one for one in sources if isinstance(one, FileSource)]
+        return self._workers().run(read, files)
+
+    def _synthesized(self, source: FolderSource) -> Generated:
         assert self.type.folder is not None
         assert not isinstance(self.type.folder.policy, ModelWriter)
-        self._fetch_bodies(step, chunk, batch)
-        inputs = self.inputs_of(bodies)
+        inputs = self.inputs_of(source.bodies)
         try:
-            content = self._bodies.add(self.type.folder.policy.synthesize(inputs), batch)
+            body = self.type.folder.policy.synthesize(inputs)
+            body_hash(body)
         except Exception as error:  # a custom policy may raise anything
-            return f"{type(error).__name__}: {error}"
-        batch.memo[key] = (self.frames.heads.memo(key)[0], content)
-        return None
+            return Generated(None, f"{type(error).__name__}: {error}")
+        return Generated(body)
 
     def inputs_of(self, bodies: Iterable[ChildBody]) -> list[ChildInput]:
         """A folder's children as a policy sees them."""
@@ -485,27 +363,6 @@ class OnePass:
     def body_of(self, content: BodyHash) -> str:
         """A body that must be stored."""
         return self._bodies.of(content)
-
-    def _fetch_bodies(self, step: Step, chunk: list[Step], batch: FrameBatch) -> None:
-        """Read the bodies that a policy is about to see; in a long chunk those of all policies.
-
-        After one edit the rest of the way up is mostly reused, and its bodies lie far apart.
-        """
-        if len(chunk) <= _SHORT_CHUNK:
-            self._read_parts([step], batch)
-        elif not self._fetched:
-            self._fetched = True
-            self._bodies.shrink(20 * CHUNK, batch)
-            self._read_parts(chunk, batch)
-
-    def _read_parts(self, steps: Iterable[Step], batch: FrameBatch) -> None:
-        """Read in one go what some folders' frames are made from."""
-        wanted: set[BodyHash] = set()
-        for step in steps:
-            if step.entry.folder is not None:
-                parts = self._parts(step, batch)
-                wanted.update(part.head.content for part in parts if part.head is not None)
-        self._bodies.read(wanted)
 
 
 def one_pass(
@@ -532,7 +389,3 @@ def one_pass(
         patient,
         patience=patience,
     )
-
-
-def _failed(outcome: Generated) -> MadeBody:
-    return MadeBody(None, Action.GENERATED, outcome.problem or "changed meanwhile")

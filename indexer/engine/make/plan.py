@@ -21,7 +21,7 @@ from indexer.engine.frames.recipe import file_key, folder_key, parts_of
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.blocked import blocked
 from indexer.engine.make.events import Event
-from indexer.engine.make.workers import Task, read_exactly
+from indexer.engine.make.workers import FileSource, read_exactly
 from indexer.engine.models.settings import LlmSettings, load_llm_settings
 from indexer.errors import MerkleError
 from indexer.generators.base import FileInput
@@ -122,7 +122,7 @@ class Plan:
         self._texts: dict[BodyHash, str] = {}
         """What the team has and the index has not; none of it is stored."""
         self._exchange = exchange
-        """The team to be asked, if it is."""
+        """The team that is asked for results; None where it is not."""
         self.team_problem: str | None = None
         """Why the team could not be asked."""
         self.steps: list[Planned] = []
@@ -318,7 +318,7 @@ class Plan:
             text = self._bodies([one.source]).get(one.source, "")
             return writer.of_file(FileInput(name, text.encode()))
         try:
-            task = Task(one.step.path, entry.content_id, entry.size)
+            task = FileSource(one.step.path, entry.content_id, entry.size)
             return writer.of_file(
                 FileInput(name, read_exactly(frames.root, frames.algorithm, task))
             )

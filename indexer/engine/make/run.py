@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.types import FrameType
+from indexer.engine.long_work import LongWork
 from indexer.engine.make.blocked import all_blocked
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import one_pass
@@ -51,7 +52,7 @@ class Limits:
     """Whether models may be asked at all."""
 
 
-class Run:
+class Run(LongWork):
     """Brings some types up to date in a part of the workspace."""
 
     def __init__(

@@ -34,8 +34,8 @@ class ChangedError(UncheckedError):
     code = "changed"
 
 
-class Task(NamedTuple):
-    """One file to make a frame for, with the content the frame is to be bound to."""
+class FileSource(NamedTuple):
+    """A file of the workspace with exactly this content, which a frame is to be bound to."""
 
     path: str
     content_id: ContentId
@@ -71,7 +71,7 @@ class GeneratorPool:
         self._maker = maker
         self._processes: HelperProcesses | None = None
 
-    def run(self, tasks: Sequence[Task], expected: int) -> list[Generated]:
+    def run(self, tasks: Sequence[FileSource], expected: int) -> list[Generated]:
         """An outcome per task, in order; `expected` tells how many are still to come in all."""
         if self._processes is None and expected < MANY:
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
@@ -101,7 +101,7 @@ class GeneratorPool:
             return False
         return True
 
-    def _by_halves(self, tasks: Sequence[Task]) -> list[Generated]:
+    def _by_halves(self, tasks: Sequence[FileSource]) -> list[Generated]:
         """Run tasks among which one may end its process, until it is found."""
         try:
             return [outcome for group in self._workers().map([tasks]) for outcome in group]
@@ -146,7 +146,9 @@ def _prepared(root: str, hash_name: str, maker: Maker) -> tuple[Path, WorkspaceH
     return Path(root), workspace_hash(hash_name), generator
 
 
-def _make(root: Path, algorithm: WorkspaceHash, generator: Generator, task: Task) -> Generated:
+def _make(
+    root: Path, algorithm: WorkspaceHash, generator: Generator, task: FileSource
+) -> Generated:
     """Read the file, make sure it is the content that was asked for, and run the generator."""
     try:
         content = read_content(root, task.path, task.size)
@@ -166,7 +168,7 @@ def _generate(generator: Generator, source: FileInput) -> Generated:
     return Generated(body)
 
 
-def read_exactly(root: Path, algorithm: WorkspaceHash, task: Task) -> bytes:
+def read_exactly(root: Path, algorithm: WorkspaceHash, task: FileSource) -> bytes:
     """The content that a task names, or an error when the file has another one by now."""
     content = read_content(root, task.path, task.size)
     if content is None or algorithm.of_file(content) != task.content_id:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core.frames import MemoKey
+from indexer.core.secrets import mask
 from indexer.engine.documents import JsonObject
 from indexer.engine.models.settings import LlmSettings
 from indexer.generators.llm.budget import Budget, Caps, Refused
@@ -225,7 +226,7 @@ class ModelCalls:
             meta["cut"] = dict(request.cut)
         if answer.is_cut:
             meta["output_cut"] = True
-        return Answered(key, generation, answer.text, meta)
+        return Answered(key, generation, mask(answer.text), meta)
 
     def _caller(self) -> Caller:
         values = self._settings.values

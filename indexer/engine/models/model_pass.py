@@ -18,11 +18,11 @@ from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Event, Outcome
+from indexer.engine.make.item import Source, TextSource
 from indexer.engine.make.one_pass import CHUNK, one_pass
-from indexer.engine.make.workers import Task, read_exactly
+from indexer.engine.make.workers import FileSource, read_exactly
 from indexer.engine.models.calls import Answered, ModelCalls, Prepare
 from indexer.engine.models.intake import take_in, take_in_left
-from indexer.engine.models.questions import FileSource, Source, TextSource
 from indexer.engine.team.models import ModelTeam
 from indexer.generators.base import FileInput
 from indexer.generators.llm.writer import ModelWriter
@@ -346,9 +346,9 @@ class ModelPass:
         """What makes the request; bodies are read here, files on the calling thread."""
         source = want.source
         if isinstance(source, FileSource):
-            root, algorithm, task = self._engine.root, self._engine.algorithm, Task(*source)
+            root, algorithm, file = self._engine.root, self._engine.algorithm, source
             return lambda: writer.of_file(
-                FileInput(paths.split(task.path)[1], read_exactly(root, algorithm, task))
+                FileInput(paths.split(file.path)[1], read_exactly(root, algorithm, file))
             )
         if isinstance(source, TextSource):
             text = self._pass.body_of(source.content).encode()

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from indexer.core.frames import Action, BodyHash, ChildBody, MemoKey
-from indexer.core.ids import ContentId
+from indexer.core.frames import Action, MemoKey
+from indexer.engine.make.item import Source
 from indexer.regenerate.plan import Step
 
 if TYPE_CHECKING:
     from indexer.engine.frames.heads import HeadCache
-
-
-class FileSource(NamedTuple):
-    """A file of the workspace with exactly this content."""
-
-    path: str
-    content_id: ContentId
-    size: int
-
-
-class TextSource(NamedTuple):
-    """The frame that is read in place of a file."""
-
-    path: str
-    content: BodyHash
-
-
-class FolderSource(NamedTuple):
-    """The children of a folder."""
-
-    bodies: tuple[ChildBody, ...]
-
-
-Source = FileSource | TextSource | FolderSource
 
 
 class Answers(Protocol):
@@ -53,10 +29,10 @@ class NoAnswers:
     """Asks nobody: what is known is used, and the rest stays stale."""
 
     def want(self, key: MemoKey, step: Step, source: Source) -> None:
-        """Leave it."""
+        """Nobody is asked: the frame stays stale."""
 
     def action(self, key: MemoKey) -> Action:
-        """Every answer is an old one."""
+        """Whatever is known was known before this pass."""
         return Action.REUSED
 
 

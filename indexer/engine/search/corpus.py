@@ -89,7 +89,7 @@ class Corpus:
         self._holders: list[_Holders] = [None]
         """The candidates that have a body, by its number; the last place is for none."""
         self._sharing = array("I", [0])
-        """How many those are."""
+        """How many candidates have each body."""
         self._live = bytearray(1)
         """1 for the number of a body that a candidate has."""
         self._dead: set[int] = set()

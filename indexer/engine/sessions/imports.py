@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core.arguments import File
 from indexer.core.clock import Clock
+from indexer.core.secrets import check_secrets
 from indexer.core.tokens import TokenCounter
 from indexer.engine.documents import JsonObject
-from indexer.engine.sessions.write import check_name
+from indexer.engine.sessions.write import SessionContentError, check_name
 from indexer.errors import UsageError
 from indexer.sessions import Session
 from indexer.sessions import import_session as import_document
@@ -30,6 +31,7 @@ def import_session(
     name: str,
     data: str | None = None,
     form: str | None = None,
+    allow_secrets: bool = False,
 ) -> JsonObject:
     """A new session from an export, a snapshot or a chat log.
 
@@ -39,7 +41,10 @@ def import_session(
     request = engine.sessions.request
     if request is None or not request.again:
         engine.sessions.check_free(name)
-    session = _read(name, _bytes_of(file, data), form, engine.clock, engine.counter)
+    document = read_document(_bytes_of(file, data))
+    session = _read(name, document, form, engine.clock, engine.counter)
+    if not allow_secrets:
+        check_secrets(SessionContentError, "session", document)
     kept = engine.sessions.create(name, session)
     return {
         "name": name,
@@ -53,14 +58,14 @@ def import_session(
 
 
 def _read(
-    name: str, raw: bytes | str, form: str | None, clock: Clock, counter: TokenCounter
+    name: str, document: Any, form: str | None, clock: Clock, counter: TokenCounter
 ) -> Session:
     try:
         if form is None:
-            return import_document(raw, name, clock=clock, counter=counter)
+            return import_document(document, name, clock=clock, counter=counter)
         if form not in FORMATS:
             raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
-        return import_chat(read_document(raw), name, clock=clock, counter=counter, form=form)
+        return import_chat(document, name, clock=clock, counter=counter, form=form)
     except RecursionError:
         raise DocumentError("the document is nested too deeply") from None
 

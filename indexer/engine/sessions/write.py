@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core.arguments import Count, Whole
 from indexer.core.canonical import canonical_json
+from indexer.core.secrets import check_secrets, mask
 from indexer.engine.documents import JsonObject
 from indexer.errors import UsageError
 from indexer.sessions import (
@@ -40,7 +41,7 @@ class SessionNameError(UsageError):
 
 
 class SessionContentError(UsageError):
-    """A content that is too long to be kept."""
+    """A content that is too long to be kept, or holds a secret."""
 
     code = "E_CONTENT_INVALID"
 
@@ -115,6 +116,11 @@ def _content(
     return content
 
 
+def _check_secrets(content: Mapping[str, Any], where: Placement, note: Note) -> None:
+    check_secrets(SessionContentError, "content", content)
+    check_secrets(SessionContentError, "metadata", where.attributes, note.message, note.metadata)
+
+
 def append(
     engine: Engine,
     name: str,
@@ -136,6 +142,7 @@ def append(
     attributes: Mapping[str, Any] | None = None,
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    allow_secrets: bool = False,
 ) -> JsonObject:
     """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
     content = _content(type, text, payload, role, label)
@@ -154,6 +161,8 @@ def append(
         references=tuple(references),
     )
     note = Note(message, metadata)
+    if not allow_secrets:
+        _check_secrets(content, where, note)
     session, plan = engine.sessions.write(name, lambda s: s.plan_append(content, where, note))
     return _committed(session, plan)
 
@@ -173,6 +182,7 @@ def edit(
     id: str | None = None,
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    allow_secrets: bool = False,
 ) -> JsonObject:
     """Replace what a block says when compiled; what it said stays in the tree."""
     where = _placement(ttl=ttl, priority=priority, id=id)
@@ -187,6 +197,8 @@ def edit(
         who = role if role is not None else kept.get("role")
         called = label if label is not None else kept.get(_NAMED.get(kind, "name"))
         content = _content(kind, text, payload, who, called)
+        if not allow_secrets:
+            _check_secrets(content, where, note)
         if text is not None and kind == "tool_io" and "direction" in kept:
             content["direction"] = kept["direction"]
         return session.plan_edit(target, content, where, note)
@@ -306,6 +318,8 @@ def attempt(
     error: str | None = None,
 ) -> JsonObject:
     """Record a provider call, or how it ended, beside the history."""
+    # A provider's message may repeat the key that it refuses.
+    error = mask(error) if error is not None else None
     told = Attempt(attempt_id, status, provider, model, params or {}, token_in, token_out, error)
     _, plan = engine.sessions.write(name, lambda s: s.plan_attempt(told))
     return {"attempt": dict(_data(plan))}

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indexer.core import paths
-from indexer.core.frames import BodyHash, ChildBody, ChildFrame, MemoKey
-from indexer.regenerate.plan import Step
+from indexer.core.frames import BodyHash, MemoKey
 from indexer.shared.base import Entry
 from indexer.store.frames import FrameBatch
 
 if TYPE_CHECKING:
+    from indexer.engine.make.item import Item
     from indexer.engine.team.exchange import Exchange
-
-Children = tuple[list[ChildFrame], list[ChildBody], bool]
-"""What a folder's frame is made from, and whether every part of it is current."""
-
-
-@dataclass(slots=True)
-class FolderWave:
-    """What is known of some folders once the team was asked for their results."""
-
-    children: dict[str, Children] = field(default_factory=dict)
-    computed: dict[MemoKey, str | None] = field(default_factory=dict)
-    """The keys that were computed here, each with why that failed, if it did."""
-    first: dict[MemoKey, str] = field(default_factory=dict)
-    """The first place that a key is for."""
 
 
 class TeamChunk:
@@ -53,7 +38,7 @@ class TeamChunk:
 
     def get_or_compute(
         self,
-        waiting: Mapping[MemoKey, Sequence[Step]],
+        waiting: Mapping[MemoKey, Sequence[Item]],
         batch: FrameBatch,
         compute: Callable[[list[MemoKey]], None],
     ) -> dict[MemoKey, BodyHash]:
@@ -78,7 +63,7 @@ class TeamChunk:
 
         wanted = {key: self._generation(key) for key in waiting}
         for key in self._exchange.get_or_compute(wanted, take, run, self._patience):
-            self.elsewhere.update(step.path for step in waiting[key])
+            self.elsewhere.update(item.path for item in waiting[key])
         return taken
 
     def _tell_of(self, done: int) -> None:

@@ -330,7 +330,7 @@ class _LeaseKeeper:
             self._thread.start()
 
     def drop(self, keys: Iterable[MemoKey]) -> None:
-        """These are held no more."""
+        """Renew these leases no more."""
         self._held.difference_update(keys)
 
     def close(self) -> None:

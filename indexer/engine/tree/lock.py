@@ -35,9 +35,9 @@ _MEANINGS: Final = {
 
 
 def lock(engine: Engine) -> JsonObject:
-    """Write merkle.lock.
+    """Bring the index up to date and write merkle.lock.
 
-    The index is brought up to date first; a file that says the same already is left alone.
+    A file that says the same already is left alone.
     """
     if not engine.served:
         record_everything(engine, "lock")
@@ -63,7 +63,7 @@ def lock(engine: Engine) -> JsonObject:
 
 
 def prove(engine: Engine, node: str) -> JsonObject:
-    """The proof that the recorded root holds a node."""
+    """The proof that the recorded root holds a node; sha256 workspaces only."""
     if engine.trees.head() is None:
         raise UncheckedError("nothing has been recorded yet", hint="run `merkle scan` first")
     # One tree throughout: the service may put the next one in its place meanwhile.

@@ -1,0 +1,175 @@
+"""Coverage: what an edit leaves of it equals one made from nothing, at the cost of its path."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.engine.frames import coverage as coverage_module
+from indexer.engine.frames.coverage import Coverage, Known
+from indexer.engine.tree.scan import all_of
+from tests.support.engines import Engine
+
+DECLARED = '[types.outline]\nscope = {}\nfile = "outline"\nfolder = "summarize"\n'
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    root = tmp_path / "ws"
+    for number in range(24):
+        place = root / f"pkg{number % 3}" / f"mod{number % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"file{number}.py").write_text(f"def fun{number}():\n    return {number}\n")
+    (root / "README.md").write_text("# Read me\n\nFirst.\n")
+    with Engine.create(root) as made:
+        made.scan()
+        made.serve()
+        made.regenerate()
+        made.add_agent("reviewer", "writer")
+        yield made
+
+
+def look(engine: Engine) -> None:
+    engine.reconcile(all_of(engine.root, ""))
+
+
+def everything(engine: Engine, coverage: Coverage) -> dict[str, Known | None]:
+    return {path: coverage.known(path) for path, _ in engine.tree.walk()}
+
+
+def expected(engine: Engine) -> dict[str, Known | None]:
+    made = Coverage(lambda: engine.frames)
+    made.bring_up_to(engine.tree)
+    return everything(engine, made)
+
+
+def test_everything_fresh(engine: Engine) -> None:
+    coverage = Coverage(lambda: engine.frames)
+    coverage.bring_up_to(engine.tree)
+    top = coverage.known("")
+    assert top is not None
+    assert top.nodes == engine.tree.root.totals.nodes
+    assert top.counts == {"fresh": top.nodes, "stale": 0, "unknown": 0, "unmanaged": 0, "none": 0}
+    bodies = engine.frames.store.bodies(
+        head.content for heads in engine.frames.heads.slots.values() for head in heads.values()
+    )
+    heads = [head for heads in engine.frames.heads.slots.values() for head in heads.values()]
+    assert top.tokens == sum(-(-len(bodies[head.content]) // 4) for head in heads)
+    assert top.tokens == sum_of(engine, coverage)
+
+
+def sum_of(engine: Engine, coverage: Coverage) -> int:
+    """The tokens of the root's children and of its own frame."""
+    below = coverage.heaviest("", 1000)
+    head = next(iter(engine.frames.heads.heads_at("").values()))
+    own = -(-len(engine.frames.store.bodies([head.content])[head.content]) // 4)
+    return sum(child.tokens for child in below) + own
+
+
+def test_an_edit_makes_its_path_stale_and_nothing_else(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coverage = Coverage(lambda: engine.frames)
+    coverage.bring_up_to(engine.tree)
+    judged: list[str] = []
+    really = coverage_module.judge
+
+    def counted(engine: Any, tree: Any, path: str, *rest: Any) -> Any:
+        judged.append(path)
+        return really(engine, tree, path, *rest)
+
+    monkeypatch.setattr(coverage_module, "judge", counted)
+    (engine.root / "pkg1" / "mod0" / "file4.py").write_text("def other():\n    pass\n")
+    look(engine)
+    coverage.bring_up_to(engine.tree)
+    assert sorted(judged) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert coverage.in_state("stale", 10) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert coverage.in_state("stale", 2) == ["", "pkg1"]
+    assert coverage.in_state("stale", 10, below="pkg1/mod0") == ["pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert coverage.in_state("stale", 10, below="pkg2") == []
+    top = coverage.known("")
+    assert top is not None
+    assert (top.state, top.counts["stale"]) == ("stale", 4)
+    judged.clear()
+    engine.regenerate()
+    coverage.bring_up_to(engine.tree)
+    assert set(judged) <= {"", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"}
+    assert coverage.in_state("stale", 10) == []
+    judged.clear()
+    coverage.bring_up_to(engine.tree)
+    assert judged == []
+
+
+def test_a_note_goes_stale_and_a_removed_file_takes_its_own_along(engine: Engine) -> None:
+    coverage = Coverage(lambda: engine.frames)
+    engine.put_frame("README.md", "Look here.", frame_type="note", agent="reviewer")
+    coverage.bring_up_to(engine.tree)
+    known = coverage.known("README.md")
+    assert known is not None
+    assert known.state == "fresh"
+    (engine.root / "README.md").write_text("# Other\n")
+    look(engine)
+    engine.regenerate()
+    coverage.bring_up_to(engine.tree)
+    assert coverage.in_state("stale", 10) == ["README.md"]
+    (engine.root / "README.md").unlink()
+    look(engine)
+    engine.regenerate()
+    coverage.bring_up_to(engine.tree)
+    assert coverage.known("README.md") is None
+    assert coverage.in_state("stale", 10) == []
+    assert everything(engine, coverage) == expected(engine)
+
+
+def test_a_file_without_frame_is_counted(engine: Engine) -> None:
+    (engine.root / "merkle.toml").write_text(DECLARED.format('["pkg0"]'))
+    look(engine)
+    engine.frames.declared.refresh()
+    coverage = Coverage(lambda: engine.frames)
+    coverage.bring_up_to(engine.tree)
+    other = coverage.known("pkg1")
+    assert other is not None
+    assert (other.state, other.tokens) == ("unmanaged", 0)
+    new = coverage.known("merkle.toml")
+    assert new is not None
+    assert (new.state, new.counts["none"]) == ("none", 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_kept_equals_what_is_made_from_nothing(engine: Engine, seed: int) -> None:
+    chosen = random.Random(seed)
+    coverage = Coverage(lambda: engine.frames)
+    coverage.bring_up_to(engine.tree)
+    for step in range(25):
+        files = sorted(p for p in engine.root.rglob("*.py") if ".merkle" not in p.parts)
+        victim = chosen.choice(files)
+        act = chosen.randrange(8)
+        if act == 0:
+            victim.write_text(f"def edited{step}():\n    return {step}\n")
+        elif act == 1 and len(files) > 5:
+            victim.unlink()
+        elif act == 2:
+            victim.rename(victim.parent / f"moved{step}.py")
+        elif act == 3:
+            folder = engine.root / f"new{step % 3}" / "deep"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"file{step}.py").write_text("x = 1\n")
+        elif act == 4:
+            path = victim.relative_to(engine.root).as_posix()
+            engine.put_frame(path, f"note {step}", frame_type="note", agent="reviewer")
+        elif act == 5:
+            engine.regenerate()
+        elif act == 6:
+            engine.invalidate(chosen.choice(["", "pkg1"]))
+        else:
+            scope = chosen.choice(['["pkg0"]', '["pkg1", "pkg2"]', '["."]'])
+            (engine.root / "merkle.toml").write_text(DECLARED.format(scope))
+        look(engine)
+        engine.frames.declared.refresh()
+        if chosen.random() < 0.7:
+            coverage.bring_up_to(engine.tree)
+            assert everything(engine, coverage) == expected(engine), (seed, step, act)

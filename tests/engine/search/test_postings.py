@@ -1,0 +1,269 @@
+"""Postings and the corpus in memory are right after anything that can happen to them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.engine.durable.repair import repair
+from indexer.engine.frames import heads as shelf
+from indexer.engine.search.corpus import Corpus
+from indexer.store import database, postings
+from indexer.store.migrations import MIGRATIONS
+from tests.support.copies import as_made_here
+from tests.support.engines import Engine
+from tests.support.space import Space, python
+
+
+def found(engine: Engine, query: str) -> list[str]:
+    return [item["path"] for item in engine.compose(query=query, types=["outline"])["items"]]
+
+
+def state(corpus: Corpus, queries: tuple[str, ...]) -> list[Any]:
+    with corpus.lock:
+        ranked = [corpus.rank(query, None, ("src",)) for query in queries]
+        return [
+            corpus.everything(),
+            [(one.statistics, one.matched, sorted(one.scores.items())) for one in ranked],
+        ]
+
+
+WORDS = ("harbour", "lantern", "ferry", "quarry")
+
+
+def test_a_new_body_is_found_and_an_old_one_is_not(project: Space) -> None:
+    assert found(project.engine, "harbour") == []
+    project.write("src/one/a.py", python("harbour"))
+    project.settle()
+    assert found(project.engine, "harbour")[0] == "src/one/a.py"
+    project.write("src/one/a.py", python("lantern"))
+    project.settle()
+    assert found(project.engine, "harbour") == []
+    assert found(project.engine, "lantern")[0] == "src/one/a.py"
+
+
+def test_postings_are_stored_with_the_frames_or_not_at_all(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = "SELECT count(*) FROM postings"
+    before = project.engine.database.rows(count)
+    project.write("src/one/a.py", python("harbour"))
+    with monkeypatch.context() as patch:
+        # The last thing in the transaction fails.
+        patch.setattr("indexer.store.frames._frame_row", lambda *a: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            project.engine.regenerate()
+    assert project.engine.database.rows(count) == before
+    project.settle()
+    assert project.engine.database.rows(count) != before
+    project.valid()
+    assert found(project.engine, "harbour")
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "write", "remove", "move", "note", "reopen", "compact", "ask"]),
+        st.integers(0, 5),
+        st.sampled_from(WORDS),
+    ),
+    max_size=9,
+)
+
+
+@pytest.mark.parametrize("at_once", [100, 1])
+@given(actions=ACTIONS)
+@settings(max_examples=12)
+def test_following_what_moved_equals_starting_anew(
+    at_once: int, actions: list[tuple[str, int, str]]
+) -> None:
+    """The corpus in memory after any edits is the one that a new process would load."""
+    space = Space()
+    with (
+        contextlib.closing(space),
+        mock.patch.object(shelf, "AT_ONCE", at_once),
+        mock.patch.object(postings, "TOGETHER", 2),
+    ):
+        space.fill({"src/f0.py": python("ferry"), "src/f1.py": python("quarry")})
+        space.settle()
+        for action, number, word in actions:
+            path = f"src/f{number}.py"
+            there = (space.root / path).exists()
+            if action == "write":
+                space.write(path, python(word))
+            elif action == "remove" and there:
+                (space.root / path).unlink()
+            elif action == "move" and there:
+                space.move(path, f"src/{word}/g{number}.py")
+            elif action == "note" and there:
+                space.engine.scan()
+                space.note(path, f"note on {word}")
+            elif action == "reopen":
+                space.reopen()
+            elif action == "compact":
+                space.engine.compact(0)
+            space.settle()
+            space.engine.compose(query=None if action == "ask" else word)
+            space.valid()
+        space.engine.compose(query="all")
+        kept = space.engine.corpus
+        fresh = Corpus(space.engine.frames.heads, space.engine.frames.postings)
+        fresh.bring_up_to_date(space.engine.tree)
+        assert state(kept, WORDS) == state(fresh, WORDS)
+        space.valid()
+
+
+def test_an_index_from_before_gets_its_postings(
+    project: Space, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expected = project.engine.compose(query="python outline")
+    other = tmp_path / "old"
+    files = ("README.md", "src/one/a.py", "src/one/b.py", "src/two/c.py")
+    for path in files:
+        (other / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(project.root / path, other / path)
+    # A store of the schema before postings, with the bodies and frames of this one.
+    (other / ".merkle").mkdir()
+    for name in ("format.json", "journal", ".gitignore", "cookies"):
+        source = project.root / ".merkle" / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, other / ".merkle" / name)
+    as_made_here(other)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "MIGRATIONS", MIGRATIONS[:2])
+        old = database.Database(other / ".merkle/index.duckdb")
+        for table in ("root_log", "node_log", "remarks", "agent_log", "frame_log", "head_log"):
+            _copy(project, old, table, "*")
+        _copy(project, old, "bodies", "sha256, content")
+        for table in ("input_lists", "memo", "listings"):
+            _copy(project, old, table, "*")
+        with old.transaction() as connection:
+            connection.execute("INSERT INTO meta SELECT 'journal', ?", [_journal(project)])
+        old.close()
+    monkeypatch.setattr(postings, "TOGETHER", 3)
+    with Engine(other) as engine:
+        assert engine.compose(query="python outline") == expected
+        assert engine.validate()["errors"] == []
+        assert engine.frames.postings.first_left() is None
+
+
+def _copy(space: Space, target: database.Database, table: str, columns: str) -> None:
+    rows = space.engine.database.rows(f"SELECT {columns} FROM {table} ORDER BY rowid")
+    with target.transaction() as connection:
+        database.append_rows(connection, table, rows)
+
+
+def _journal(space: Space) -> str:
+    return str(space.engine.frames.store.journal_number())
+
+
+def test_repair_and_compact_keep_them_right(project: Space) -> None:
+    for word in WORDS:
+        project.write("src/one/a.py", python(word))
+        project.settle()
+    expected = project.engine.compose(query="quarry python")
+    rows = "SELECT count(*) FROM postings"
+    before = project.engine.database.rows(rows)[0][0]
+    project.engine.compact(0)
+    assert project.engine.compose(query="quarry python") == expected
+    assert project.engine.database.rows(rows)[0][0] < before
+    # Each term has one row now, and none of a body that was dropped.
+    assert several_rows(project) == 0
+    project.valid()
+    project.write("src/one/b.py", python("harbour"))
+    project.settle()
+    assert found(project.engine, "harbour")[0] == "src/one/b.py"
+    project.engine.close()
+    (project.root / ".merkle/index.duckdb").unlink()
+    repair(project.root)
+    project.open()
+    project.settle()
+    assert found(project.engine, "harbour")[0] == "src/one/b.py"
+    project.valid()
+
+
+def test_a_compaction_that_is_broken_off_is_finished_by_the_next(project: Space) -> None:
+    for word in WORDS:
+        project.write("src/one/a.py", python(word))
+        project.settle()
+    expected = project.engine.compose(query="quarry python")
+    steps = project.engine.begin_compact(0)
+    for _ in range(5):
+        assert not steps.step()
+        # Others have their turn in between.
+        assert project.engine.compose(query="quarry python") == expected
+        project.valid()
+    assert steps.document()["dropped"] > 0
+    project.reopen()
+    assert project.engine.compose(query="quarry python") == expected
+    project.valid()
+    assert several_rows(project) > 0
+    assert project.engine.compact(0)["dropped"] == 0
+    assert several_rows(project) == 0
+    assert project.engine.compose(query="quarry python") == expected
+    project.valid()
+
+
+def several_rows(space: Space) -> int:
+    """How many terms have more than one row of postings."""
+    rows = space.engine.database.rows(
+        "SELECT count(*) FROM (SELECT term FROM postings GROUP BY term HAVING count(*) > 1)"
+    )
+    return int(rows[0][0])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM postings WHERE term = (SELECT min(term) FROM postings)",
+        "UPDATE postings SET term = term + 1 WHERE term = (SELECT min(term) FROM postings)",
+        "UPDATE bodies SET length = length + 1 WHERE number = 0",
+        "INSERT INTO postings SELECT 7, bodies, counts FROM postings LIMIT 1",
+    ],
+)
+def test_validate_finds_postings_that_are_not_those_of_the_text(
+    project: Space, damage: str
+) -> None:
+    project.valid()
+    with project.engine.database.transaction() as connection:
+        connection.execute(damage)
+    codes = {error["code"] for error in project.engine.validate()["errors"]}
+    assert codes == {"postings"}
+    project.engine.close()
+    repair(project.root)
+    project.open()
+    project.settle()
+    project.valid()
+
+
+def test_a_pack_brings_notes_that_are_found(project: Space, tmp_path: Path) -> None:
+    project.note("src/one/a.py", "mind the harbour wall")
+    project.engine.export_pack(tmp_path / "all.pack")
+    other = project.clone()
+    try:
+        other.engine.scan()
+        other.engine.import_pack(tmp_path / "all.pack")
+        (item,) = other.engine.compose(query="harbour wall")["items"]
+        assert (item["path"], item["type"]) == ("src/one/a.py", "note")
+        other.valid()
+    finally:
+        other.close()
+
+
+def test_get_node_by_relevance(project: Space) -> None:
+    project.note("src/one/a.py", "the harbour", frame_type="first")
+    project.note("src/one/a.py", "harbour harbour, and a ferry", frame_type="second")
+    project.note("src/one/a.py", "nothing of it", frame_type="third")
+
+    def kinds(query: str) -> list[str]:
+        node = project.engine.get_node("src/one/a.py", view="relevance", query=query)
+        return [frame["type"] for frame in node["frames"]]
+
+    assert kinds("ferry harbour")[0] == "second"
+    assert kinds("nothing")[0] == "third"
+    assert sorted(kinds("nothing")) == ["first", "outline", "second", "third"]

@@ -1,0 +1,91 @@
+"""A developer's question, asked of the standard library, finds the files a developer would open."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.space import Space
+
+PACKAGES = (
+    "asyncio", "collections", "concurrent", "ctypes", "dbm", "distutils", "email", "encodings",
+    "html", "http", "importlib", "json", "logging", "multiprocessing", "re", "sqlite3", "tkinter",
+    "tomllib", "unittest", "urllib", "venv", "wsgiref", "xml", "xmlrpc", "zoneinfo",
+)  # fmt: skip
+
+QUESTIONS = {
+    "where are temporary directories cleaned up": "tempfile.py",
+    "how are command line arguments parsed": "argparse.py",
+    "decode a JSON document": "json/decoder.py",
+    "where does the thread pool start its workers": "concurrent/futures/thread.py",
+    "rotate log files when they get too large": "logging/handlers.py",
+    "follow redirects when opening a URL": "urllib/request.py",
+    "which class parses HTTP cookies": "http/cookies.py",
+    "send an email over SMTP with authentication": "smtplib.py",
+    "schedule a callback on the event loop": "asyncio/base_events.py",
+    "compare two directory trees": "filecmp.py",
+    "walk the nodes of a syntax tree": "ast.py",
+    "read settings from an ini file": "configparser.py",
+    "how is a test case discovered and loaded": "unittest/loader.py",
+    "guess the mime type of a file": "mimetypes.py",
+    "heap priority queue": "heapq.py",
+    "NamedTemporaryFile": "tempfile.py",
+    "parse_known_args": "argparse.py",
+}
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[Space]:
+    """The running interpreter's own modules and the larger of its packages, with every outline."""
+    source = Path(sysconfig.get_paths()["stdlib"])
+    space = Space()
+    for path in source.glob("*.py"):
+        shutil.copy(path, space.root)
+    unwanted = shutil.ignore_patterns("__pycache__", "*.so", "*.exe", "*.gif", "*.bin", "*.dll")
+    for name in PACKAGES:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, space.root / name, ignore=unwanted)
+    files = space.engine.scan()["files"]
+    assert files >= 500
+    space.engine.regenerate()
+    yield space
+    space.close()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_expected_file_is_among_the_first_ten(library: Space, question: str) -> None:
+    expected = QUESTIONS[question]
+    found = library.engine.compose(query=question, budget=60_000)
+    assert expected in [item["path"] for item in found["items"][:10]]
+
+
+@pytest.mark.parametrize("question", list(QUESTIONS)[:5])
+def test_it_is_there_within_an_ordinary_budget_too(library: Space, question: str) -> None:
+    found = library.engine.compose(query=question)
+    assert found["budget"] == 8000 >= found["tokens"]
+    assert QUESTIONS[question] in [item["path"] for item in found["items"][:10]]
+
+
+def test_a_named_place_pulls_the_answer_towards_it(library: Space) -> None:
+    def first(*nodes: str) -> str:
+        found = library.engine.compose(
+            nodes, query="client", sources=["workspace"], budget=60_000, types=["outline"]
+        )
+        return str(found["items"][0]["path"])
+
+    assert first("http") == "http/client.py"
+    assert first("xmlrpc") == "xmlrpc/client.py"
+
+
+def test_every_budget_is_kept_on_real_frames(library: Space) -> None:
+    counter = library.engine.counter
+    for budget in (0, 1, 5, 17, 40, 100, 333, 1000, 2500, 20_000):
+        found = library.engine.compose(query="parse a file and close it", budget=budget)
+        assert found["tokens"] == counter.count_messages(found["messages"]) <= budget
+        told = sum(found["omitted"]["counts"].values())
+        assert told + len(found["items"]) == found["candidates"]
+        assert len(found["omitted"]["first"]) == min(50, told)

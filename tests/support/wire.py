@@ -1,0 +1,124 @@
+"""Servers to talk to, and the SDK's own client to talk with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+from indexer import Workspace
+from indexer.mcp.calls import Calls
+from indexer.mcp.server import make_server
+from indexer.service.client import connect
+from indexer.store.layout import Layout
+from indexer.store.lock import holder
+from tests.support.waiting import PATIENCE, wait_until
+
+AGENTS = (("alice", "writer"), ("bob", "reader"), ("carol", "synthesis"))
+
+Session = Callable[[Client], Awaitable[Any]]
+
+
+def fill(root: Path) -> None:
+    """A small project."""
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "README.md").write_text("# Tide tables\n\nHigh water, low water.\n")
+    (root / "src" / "main.py").write_text('"""Prints the tide."""\n\n\ndef tide():\n    return 1\n')
+    (root / "src" / "deep" / "table.py").write_text("def rows():\n    return []\n")
+
+
+def people(root: Path) -> None:
+    """Register an agent of each role, and make the outlines."""
+    with Workspace.open(root) as workspace:
+        workspace.scan()
+        for name, role in AGENTS:
+            workspace.agent_add(name, role)
+        workspace.regenerate()
+
+
+def service_pid(root: Path) -> int | None:
+    """The process that owns the index, if there is one."""
+    found = holder(Layout(root).lock)
+    return found[0] if found else None
+
+
+def end_service(root: Path, number: int = signal.SIGKILL) -> None:
+    """End the service of a workspace that a test made, by its id."""
+    pid = service_pid(root) if connect(root) else None
+    if pid is not None and pid != os.getpid():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        wait_until(lambda: connect(root) is None, "the service is gone")
+
+
+def talk(server: Any, session: Session, **options: Any) -> Any:
+    """Hold a session with a server and give back what it comes to."""
+
+    async def hold() -> Any:
+        async with Client(server, read_timeout_seconds=PATIENCE, **options) as client:
+            return await session(client)
+
+    return asyncio.run(hold())
+
+
+def inside(root: Path, agent: str | None, session: Session) -> Any:
+    """Hold a session with a server in this process; its calls go to the service all the same."""
+    return talk(make_server(Calls(root, agent)), session)
+
+
+def call(root: Path, agent: str | None, tool: str, /, **arguments: Any) -> Any:
+    """One call; its result as the client got it, checked by the client against its schema."""
+    return inside(root, agent, lambda client: client.call_tool(tool, arguments))
+
+
+def answer(result: Any) -> dict[str, Any]:
+    """The structured answer of a call that went well."""
+    assert not result.is_error, result.content
+    found: dict[str, Any] = result.structured_content
+    return found
+
+
+def refusal(result: Any) -> dict[str, str]:
+    """The structured error of a call that was refused, which its text tells too."""
+    assert result.is_error
+    error: dict[str, str] = result.structured_content["error"]
+    assert error["message"] in result.content[0].text
+    assert error["hint"]
+    assert error["hint"] in result.content[0].text
+    return error
+
+
+def stdio(root: Path, *arguments: str) -> StdioServerParameters:
+    """`merkle mcp` as a client starts it."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-P", "-m", "indexer.cli", "-C", str(root), "mcp", *arguments],
+        env=dict(os.environ),
+    )
+
+
+@contextlib.contextmanager
+def http_server(root: Path, *arguments: str) -> Iterator[str]:
+    """`merkle mcp --http 0` in a process of its own; gives its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "indexer.cli", "-C", str(root), "mcp", "--http", "0",
+         *arguments],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        address = process.stderr.readline().strip()
+        assert address.startswith("http://127.0.0.1:"), address + process.stderr.read()
+        yield address
+    finally:
+        process.terminate()
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, err) == (0, "", "")
