@@ -231,7 +231,7 @@ def test_a_socket_of_another_user_is_not_trusted(
     with Workspace.open(sample) as workspace:
         workspace.scan()
     # A function that carries a folder.
-    address = services.runtime / "other.sock"  # type: ignore[attr-defined]
+    address = services.runtime / socket_name(sample)  # type: ignore[attr-defined]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen(8)
