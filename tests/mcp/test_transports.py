@@ -74,6 +74,8 @@ def test_a_client_that_hands_on_next_to_no_environment(project: Path, runtime_di
     server = stdio(project, "--agent", "alice")
     server.env = {"PYTHONPATH": os.environ["PYTHONPATH"], "TMPDIR": str(runtime_dir)}
     server.env["MERKLE_WATCH_IDLE_EXIT"] = "60s"
+    # Elsewhere it is below the home folder, which needs no variable.
+    server.env["XDG_STATE_HOME"] = os.environ["XDG_STATE_HOME"]
     assert talk(server, write_and_read)["freshness"] == "fresh"
     found = connect(project)
     assert found is not None
