@@ -28,6 +28,15 @@ if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 1 << 30:
     tempfile.tempdir = str(_MEMORY)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A state folder for the whole run: indexes are noted there, and fixtures outlive tests."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="merkle-state-", dir="/tmp")
+        # Workers and every process that a test starts take it over.
+        os.environ["XDG_STATE_HOME"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests get more time than others, where they do not say how much themselves."""
     for item in items:

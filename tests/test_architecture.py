@@ -89,6 +89,7 @@ LATE = {
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     # most workspaces and packs have no session
+    "engine.durable.adopt": {"indexer.engine.sessions.packs"},
     "engine.durable.packs": {"indexer.engine.sessions.packs"},
     "engine.durable.records": {"indexer.engine.sessions.packs"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
@@ -110,7 +111,9 @@ LATE = {
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
-    "service.workspace": {"indexer.engine.workspace"},  # a client of a service needs no database
+    # a client of a service needs no database
+    "service.workspace": {"indexer.engine.durable", "indexer.engine.workspace"},
+    "store.binding": {"subprocess"},  # only where git was used since it was asked last
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
     "watch.watcher": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
 }
@@ -119,6 +122,7 @@ GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_cod
 LONGEST = 500
 LONG = {
     "store.frames": "everything about frames in the database",
+    "service.keeper": "the one thread that writes: looking, watching, and trouble with either",
     "service.methods": "written by a program, one method per operation",
 }
 """Modules that are longer, and what it is that would be cut in two."""

@@ -46,7 +46,12 @@ def examine(root: Path) -> Examined:
     """Look at everything that belongs to the workspace, changing nothing."""
     found = Examined()
     found.checks += [_settings(root), *_models(root), *check_team(root)]
-    if not is_initialised(root):
+    try:
+        there = is_initialised(root)
+    except MerkleError as error:
+        found.checks.append(Check("folder", "fail", error.message, error.hint))
+        return found
+    if not there:
         found.checks.append(
             Check("workspace", "warn", f"{root} has no index", "run `merkle scan` there")
         )

@@ -27,7 +27,7 @@ CONTEXT_KEYS: Final = (
 )  # fmt: skip
 _COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "init": ("workspace", "hash", "created"),
+    "init": ("workspace", "hash", "created", "adopted"),
     "watch": (*ScanDocument.__annotations__, "generated", "reused", "failed"),
     "get-node": (
         "node_id", "path", "kind", "content_id", "size", "superseded", "children", "frames",
@@ -103,6 +103,8 @@ _CONTEXT: Final = (
     " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
 )
 _JSON_NOTES: Final = {
+    "init": " `adopted` is null, or what `--adopt` did: `records`, `refused`, `quarantined`,"
+    " `root`.",
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
     "watch": " That is with `--once`; otherwise `workspace` and `stopped`, at the end; with"
     " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address. With"

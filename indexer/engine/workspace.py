@@ -17,11 +17,12 @@ from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.models.in_flight import InFlight
 from indexer.engine.tree.recorded import RecordedTree
-from indexer.engine.tree.root import check_root
+from indexer.engine.tree.root import check_root, was_made_here
 from indexer.errors import MerkleError
 from indexer.scan.scopes import Scopes
+from indexer.store.binding import ForeignIndexError
 from indexer.store.database import Database
-from indexer.store.layout import Layout, initialise, read_format
+from indexer.store.layout import Layout, initialise, read_format, record_format
 from indexer.store.lock import DEFAULT_WAIT, OwnerLock
 from indexer.store.trees import Root, TreeStore
 
@@ -51,7 +52,7 @@ class Engine:
     ) -> None:
         self.root = root
         self.layout = Layout(root)
-        self.format = read_format(root)
+        self.format = read_format(root, or_older=True)
         self.algorithm = workspace_hash(self.format.hash_name)
         self.clock = clock or SystemClock()
         self.scopes = Scopes(root)
@@ -64,6 +65,8 @@ class Engine:
             self._lock.release()
             raise
         self.trees = TreeStore(self.database, self.algorithm)
+        if not self.format.ids:
+            self._bind_older()
         self.recorded = RecordedTree(self.trees)
         self.in_flight = InFlight()
         self._opening = threading.RLock()
@@ -89,6 +92,17 @@ class Engine:
         """Initialise the workspace where needed and open it."""
         initialise(root, hash_name)
         return cls(root, role=role)
+
+    def _bind_older(self) -> None:
+        """Note where an index without an id was made, once it has shown that it was here."""
+        try:
+            if not was_made_here(self.root, self.trees, self.algorithm.size):
+                raise ForeignIndexError(self.layout.folder)
+            self.format = record_format(self.root, self.format)
+        except BaseException:
+            self.database.close(fold=False)
+            self._lock.release()
+            raise
 
     def __enter__(self) -> Engine:
         return self

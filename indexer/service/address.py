@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import socket
 import stat as modes
@@ -11,13 +10,15 @@ import tempfile
 from pathlib import Path
 
 from indexer.errors import UncheckedError
+from indexer.service.client import socket_name
+from indexer.store.atomic import write_atomically
 from indexer.store.layout import Layout
+from indexer.store.own_folder import PRIVATE_FILE
 
 
 def socket_path(root: Path) -> Path:
     """The socket of a workspace: hashed, because socket paths end at about 107 bytes."""
-    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:20]
-    return runtime_folder() / f"{digest}.sock"
+    return runtime_folder() / socket_name(root)
 
 
 def runtime_folder() -> Path:
@@ -49,7 +50,8 @@ class Listening:
 
     def announce(self) -> None:
         """Write the address where clients look for it."""
-        self._note.write_text(os.fspath(self._path) + "\n", encoding="utf-8")
+        address = os.fsencode(self._path) + b"\n"
+        write_atomically(self._note, address, mode=PRIVATE_FILE)
         self._announced = _identity(self._note)
 
     def close(self) -> None:

@@ -7,15 +7,18 @@ and `ssl` with it: 10 ms of CPU more for each command that asks a service, of th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
+import stat as modes
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from indexer.errors import ExitCode, MerkleError, UncheckedError
 from indexer.store.layout import Layout
+from indexer.store.own_folder import own_folder, read_in
 
 TIMEOUT: Final = 600.0
 STOPPING: Final = 503
@@ -113,11 +116,15 @@ def _document(status: int, answer: bytes) -> dict[str, Any]:
 
 def connect(root: Path) -> Client | None:
     """The service of a workspace, or None when none listens."""
+    layout = Layout(root)
     try:
-        address = Layout(root).socket.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
+        with own_folder(layout.folder) as folder:
+            address = os.fsdecode(read_in(folder, layout.socket.name).strip())
+            name = _socket_name(folder)
+    except OSError:
         return None
-    if not address or not _is_trusted(address):
+    # The file may have come with a clone, or with a copy of a workspace that is served.
+    if os.path.basename(address) != name or not _is_our_socket(address):
         return None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -128,10 +135,21 @@ def connect(root: Path) -> Client | None:
     return Client(address)
 
 
-def _is_trusted(address: str) -> bool:
-    """Whether a socket is this user's own: the file that names it may have come with a clone."""
+def socket_name(root: Path) -> str:
+    """What the socket of the service of this very folder is called; a copy's has another name."""
+    with own_folder(Layout(root).folder) as folder:
+        return _socket_name(folder)
+
+
+def _socket_name(folder: int) -> str:
+    stat = os.fstat(folder)
+    return hashlib.sha256(f"{stat.st_dev}:{stat.st_ino}".encode()).hexdigest()[:20] + ".sock"
+
+
+def _is_our_socket(address: str) -> bool:
+    """Whether a socket is this user's own; root trusts nobody else's either."""
     try:
-        owner = os.lstat(address).st_uid
+        stat = os.lstat(address)
     except (OSError, ValueError):
         return False
-    return os.getuid() == owner
+    return modes.S_ISSOCK(stat.st_mode) and stat.st_uid == os.getuid()

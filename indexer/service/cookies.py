@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from indexer.store.own_folder import PRIVATE_FILE
+
 
 class Cookies:
     """The cookies that are under way, each with somebody who waits for it."""
@@ -28,7 +30,9 @@ class Cookies:
         if self._closed:
             seen.set()
         try:
-            path.touch()
+            # One of a service with the same pid that was killed may be there.
+            path.unlink(missing_ok=True)
+            path.touch(mode=PRIVATE_FILE, exist_ok=False)
             yield seen
         finally:
             del self._waiting[name]

@@ -24,6 +24,7 @@ from indexer.service.health import Health
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError
+from indexer.store.own_folder import PRIVATE_FOLDER
 from indexer.watch.debounce import Debounce, Timing
 from indexer.watch.mounts import Mounts
 from indexer.watch.watcher import Watcher, start_watcher
@@ -483,7 +484,7 @@ class Keeper:
         self._lost_events = False
         cookies = self.engine.layout.cookies
         try:
-            cookies.mkdir(exist_ok=True)
+            cookies.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
             self._watcher = start_watcher(self.engine.root, cookies, self)
         except OSError as error:
             self._unproven = f"no events: {error.strerror or error}"

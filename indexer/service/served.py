@@ -21,6 +21,7 @@ from indexer.service.client import Client, RemoteError, ServiceError, connect
 from indexer.service.workspace import MARKERS, Workspace
 from indexer.store.layout import Layout, initialise, is_initialised
 from indexer.store.lock import holder, locked_by
+from indexer.store.own_folder import open_own_file, own_folder, read_own_file
 
 IDLE_EXIT: Final = "10m"
 """How long a service that a client started stays when nobody asks it anything."""
@@ -75,13 +76,15 @@ def start_service(root: Path, deadline: float) -> Client:
 @contextlib.contextmanager
 def _alone(root: Path, deadline: float) -> Iterator[None]:
     """Keep other clients from starting a service meanwhile."""
-    descriptor = os.open(Layout(root).starting, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    layout = Layout(root)
+    with own_folder(layout.folder) as folder:
+        descriptor = open_own_file(folder, layout.starting, os.O_RDWR | os.O_CREAT)
     try:
         while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
                 raise ServiceError(
                     "another client has been starting the service for too long",
-                    hint=f"look into {Layout(root).service_log}, then try again",
+                    hint=f"look into {layout.service_log}, then try again",
                 )
             time.sleep(_PAUSE * random.uniform(0.5, 1.5))
         yield
@@ -104,7 +107,11 @@ def _spawn(root: Path) -> subprocess.Popen[bytes]:
     command.append("watch")
     if load_settings(root).origins["watch.idle_exit"].kind == "default":
         command += ["--idle-exit", IDLE_EXIT]
-    with Layout(root).service_log.open("wb") as log:
+    layout = Layout(root)
+    with own_folder(layout.folder) as folder:
+        descriptor = open_own_file(folder, layout.service_log, os.O_WRONLY | os.O_CREAT)
+    with open(descriptor, "wb") as log:
+        log.truncate()
         process = subprocess.Popen(
             command, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -135,7 +142,7 @@ def _wait_for(root: Path, process: subprocess.Popen[bytes], deadline: float) -> 
 def _failure(root: Path, status: int) -> Exception:
     """Why a service ended before it answered, as it said itself."""
     log = Layout(root).service_log
-    text = log.read_text(encoding="utf-8", errors="replace")
+    text = read_own_file(log).decode(errors="replace")
     start = text.find('{\n  "error"')
     with contextlib.suppress(ValueError, KeyError, TypeError):
         told: dict[str, Any] = json.loads(text[start:])["error"]

@@ -15,6 +15,7 @@ from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
 from indexer.service.methods import Methods
 from indexer.service.operations import OPERATIONS
+from indexer.store.binding import ForeignIndexError
 from indexer.store.layout import FOLDER, initialise, is_initialised
 from indexer.store.lock import DEFAULT_WAIT
 
@@ -102,10 +103,24 @@ class Workspace(Methods):
         """Whether there is an index at all."""
         return is_initialised(self.root)
 
-    def init(self, hash_name: str | None = None) -> dict[str, Any]:
-        """Make the workspace's own folder; harmless to repeat."""
-        made, new = initialise(self.root, hash_name)
-        return {"workspace": str(self.root), "hash": made.hash_name, "created": new}
+    def init(self, hash_name: str | None = None, *, adopt: bool = False) -> dict[str, Any]:
+        """Make the workspace's own folder; harmless to repeat.
+
+        With `adopt`, an index that was made elsewhere is checked and taken over.
+        """
+        adopted = None
+        try:
+            made, new = initialise(self.root, hash_name)
+        except ForeignIndexError:
+            if not adopt:
+                raise
+            # Imported late: with a service running, a command never needs the database library.
+            from indexer.engine.durable import adopt as adoption
+
+            adopted = adoption.adopt(self.root, hash_name)
+            made, new = initialise(self.root)
+        named = {"workspace": str(self.root), "hash": made.hash_name, "created": new}
+        return named | {"adopted": adopted}
 
     def _operate(self, name: str, values: dict[str, Any]) -> Any:
         operation = OPERATIONS[name]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from indexer.core.canonical import commit_hash, content_hash
-from indexer.errors import UsageError
+from indexer.errors import CorruptError, UsageError
 from indexer.sessions.content import CONTENT_TYPES, NORMAL
 from indexer.sessions.records import EDIT, CommitRecord, LogCorruptError
 
@@ -37,13 +37,29 @@ class Annotation:
     at_ns: int
 
 
+class WrongContentError(CorruptError):
+    """A content of a session was changed behind the index."""
+
+    code = "wrong_content"
+
+
+def checked_content(content: Any, hashed: str) -> Any:
+    """A content as it was stored, refused where it is not what its hash says."""
+    if content_hash(content) != hashed:
+        raise WrongContentError(
+            f"the session content {hashed[:12]} is not what its hash says",
+            hint="run `merkle repair`: it puts the database aside and makes it anew",
+        )
+    return content
+
+
 class Blobs(dict[str, Any]):
-    """Contents by hash; one that a store gave as text is parsed when it is first asked for."""
+    """Contents by hash; what a store gave as text is checked and parsed when first asked for."""
 
     def __getitem__(self, key: str) -> Mapping[str, Any]:
         value = super().__getitem__(key)
         if isinstance(value, str):
-            value = json.loads(value)
+            value = checked_content(json.loads(value), key)
             super().__setitem__(key, value)
         found: Mapping[str, Any] = value
         return found

@@ -10,24 +10,29 @@ from pathlib import Path
 from typing import IO
 
 
-def write_atomically(target: Path, content: bytes, *, within: Path | None = None) -> None:
+def write_atomically(
+    target: Path, content: bytes, *, within: Path | None = None, mode: int | None = None
+) -> None:
     """Write a file as a whole, durably; raises OSError and leaves the old one where it cannot."""
-    with replacing(target, within=within) as file:
+    with replacing(target, within=within, mode=mode) as file:
         file.write(content)
 
 
 @contextlib.contextmanager
-def replacing(target: Path, *, within: Path | None = None) -> Iterator[IO[bytes]]:
+def replacing(
+    target: Path, *, within: Path | None = None, mode: int | None = None
+) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the target's place, and its permissions, when it is whole.
 
     It is written beside the target, or in another folder of the same file system. A target that
-    is a link is replaced itself, not what it points to.
+    is a link is replaced itself, not what it points to. With `mode` its permissions are these.
     """
     temporary = (within or target.parent) / f".merkle-{os.urandom(8).hex()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(temporary, flags, 0o666), "wb") as file:
+    with open(os.open(temporary, flags, 0o666 if mode is None else mode), "wb") as file:
         try:
-            _take_permissions(file.fileno(), target)
+            if mode is None:
+                _take_permissions(file.fileno(), target)
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.store.atomic import sync_folder
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS
+from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER, own_folder
 from indexer.store.utf8_folder import Utf8Folder
 
 Row = tuple[Any, ...]
@@ -83,25 +84,37 @@ class Database:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._damaged = False
-        self._place = Utf8Folder(path.parent)
         self._gate = threading.Lock()
         """Held for moments by readers that come and go, and while the file changes places."""
         self._readers = 0
         self.writes = 0
         """How many transactions were committed since this was opened."""
-        with contextlib.suppress(OSError):
-            # Where nothing can be removed nothing will be rewritten.
-            self.remove_rewritten()
-        try:
+        self._opened = contextlib.ExitStack()
+        with contextlib.ExitStack() as opening:
+            # Looked over before the library opens by path, and compared with what is there after.
+            self._folder = opening.enter_context(own_folder(path.parent, look_over=True))
+            self._place = opening.enter_context(contextlib.closing(Utf8Folder(path.parent)))
+            with contextlib.suppress(OSError):
+                # Where nothing can be removed nothing will be rewritten.
+                self.remove_rewritten()
             self._connection = _connect(self._place, path.name)
-        except BaseException:
-            self._place.close()
-            raise
-        try:
+            # By name: a rewriting puts another connection in its place.
+            opening.callback(lambda: self._connection.close())
+            self._make_private()
+            if not os.path.samestat(os.fstat(self._folder), os.lstat(path.parent)):
+                raise DatabaseError(f"{path.parent} was replaced while it was opened")
             self._migrate()
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opening.pop_all()
+
+    def _make_private(self) -> None:
+        """Let nobody else read the folder, the file, or the WAL, which comes and goes."""
+        with contextlib.suppress(OSError):
+            if os.fstat(self._folder).st_mode & 0o077:
+                os.fchmod(self._folder, PRIVATE_FOLDER)
+        for name in (self._path.name, f"{self._path.name}.wal"):
+            with contextlib.suppress(OSError):
+                if os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_mode & 0o077:
+                    os.chmod(name, PRIVATE_FILE, dir_fd=self._folder)
 
     def close(self, *, fold: bool = True) -> None:
         """Close the file; what was committed is in it or its WAL.
@@ -116,8 +129,7 @@ class Database:
                 if fold and not self._damaged:
                     self._connection.execute("CHECKPOINT")
             finally:
-                self._connection.close()
-                self._place.close()
+                self._opened.close()
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -160,6 +172,7 @@ class Database:
                 raise
             self._connection.commit()
             self.writes += 1
+            self._make_private()
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query, on a cursor of its own."""

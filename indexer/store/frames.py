@@ -20,6 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import NodeId
 from indexer.errors import CorruptError
+from indexer.store.bodies import true_bodies
 from indexer.store.database import Database, Row, append_rows, put_meta
 from indexer.store.postings import Indexed
 from indexer.store.sessions import SessionRows
@@ -117,8 +118,10 @@ _HEADS: Final = (
 class FrameStore:
     """Reads and writes frames of one workspace."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, salvaging: bool = False) -> None:
         self._database = database
+        self._salvaging = salvaging
+        """Whether a body that is not what its hash says is left out rather than told."""
 
     # -- reading
 
@@ -244,7 +247,7 @@ class FrameStore:
             " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL",
             [hashes],
         )
-        return {BodyHash(sha256): content for sha256, content in rows}
+        return true_bodies(rows, salvaging=self._salvaging)
 
     def body_lengths(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, int]:
         """How many characters some bodies have; what was compacted away is missing."""
@@ -267,7 +270,7 @@ class FrameStore:
         rows = self._database.rows(
             f"SELECT sha256, content FROM bodies WHERE number IN ({wanted}) AND content IS NOT NULL"
         )
-        return {BodyHash(sha256): content for sha256, content in rows}
+        return true_bodies(rows, salvaging=self._salvaging)
 
     def wrong_bodies(self) -> list[BodyHash]:
         """The bodies whose content is not what their hash says."""

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store.atomic import sync_folder, write_atomically
+from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER
 from indexer.store.pack import (
     MAX_LINE_BYTES,
     SEGMENT_HEADER,
@@ -237,7 +238,7 @@ def salvage(folder: Path) -> Salvage:
 def quarantine(folder: Path, into: Path) -> Path:
     """Move a journal aside under a name that is free; where it is now."""
     with _translated(f"cannot move {folder} aside"):
-        into.mkdir(parents=True, exist_ok=True)
+        into.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         count = 1
         while (target := into / f"{folder.name}-{count}").exists():
             count += 1
@@ -268,11 +269,12 @@ def replace(folder: Path, records: Iterable[Mapping[str, Any]], into: Path) -> P
         os.rename(building, ready)
         sync_folder(folder.parent)
         moved = quarantine(folder, into)
-        _finish_replacing(folder)
+        finish_replacing(folder)
     return moved
 
 
-def _finish_replacing(folder: Path) -> None:
+def finish_replacing(folder: Path) -> None:
+    """Give a journal that is complete its name, where a crash came before that."""
     ready = _beside(folder, "new")
     if ready.exists() and not folder.exists():
         os.rename(ready, folder)
@@ -295,7 +297,7 @@ def _indices(folder: Path) -> list[int]:
 def _create_segment(folder: Path, index: int, place: Place) -> int:
     """Begin a segment, named only once its header is durable; its size."""
     header = b"merkle journal 1 %d %b\n" % (place.number + 1, place.chain)
-    write_atomically(_segment(folder, index), header)
+    write_atomically(_segment(folder, index), header, mode=PRIVATE_FILE)
     return len(header)
 
 
@@ -319,8 +321,8 @@ def _sync(descriptor: int) -> None:
 
 def _prepare(folder: Path, applied: int) -> tuple[_Tail, str | None]:
     """Find or make the end of the journal, and cut off a write that was never acknowledged."""
-    _finish_replacing(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    finish_replacing(folder)
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     if not _indices(folder) and not applied:
         _create_segment(folder, 1, START)
         sync_folder(folder.parent)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
 from indexer.store.atomic import write_atomically
+from indexer.store.binding import ForeignIndexError, bind, is_bound
+from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER, own_folder, read_own_file
 from indexer.store.utf8_folder import Utf8Folder
 
 FORMAT: Final = 1
 FOLDER: Final = ".merkle"
+_MOST_IDS: Final = 8
 
 
 class NewerFormatError(UncheckedError):
@@ -37,6 +41,11 @@ class Layout:
     def database(self) -> Path:
         """The DuckDB file."""
         return self.folder / "index.duckdb"
+
+    @property
+    def wal(self) -> Path:
+        """What DuckDB has not yet folded into its file."""
+        return self.folder / "index.duckdb.wal"
 
     @property
     def lock(self) -> Path:
@@ -85,51 +94,93 @@ class Format:
 
     hash_name: str
     version: int = FORMAT
+    ids: tuple[str, ...] = field(default=(), compare=False)
+    """What it is known by where it was made or adopted, newest first; older ones have none."""
 
 
 def is_initialised(root: Path) -> bool:
     """Whether the workspace has been initialised; what must not be looked at is there."""
+    layout = Layout(root)
     try:
-        return Layout(root).format_file.exists()
+        with own_folder(layout.folder) as folder:
+            os.stat(layout.format_file.name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
     except PermissionError:
         return True
+    return True
 
 
 def initialise(root: Path, hash_name: str | None = None) -> tuple[Format, bool]:
     """Make `.merkle/`; harmless to repeat with the same hash. The flag says whether it was new."""
     layout = Layout(root)
     if is_initialised(root):
-        existing = read_format(root)
-        if hash_name is not None and hash_name != existing.hash_name:
-            raise UsageError(
-                f"this workspace already uses {existing.hash_name}",
-                hint="a workspace keeps its hash; move .merkle away to start again",
-            )
+        existing = read_format(root, or_older=True)
+        refuse_other_hash(existing, hash_name)
         return existing, False
     chosen = Format(workspace_hash(hash_name or DEFAULT_HASH).name)
+    if any(os.path.lexists(each) for each in (layout.database, layout.wal, layout.journal)):
+        # Without its format it is nobody's, and must not become ours by being there.
+        raise ForeignIndexError(layout.folder)
+    return record_format(root, chosen), True
+
+
+def refuse_other_hash(existing: Format, hash_name: str | None) -> None:
+    """Raise when another hash is asked for than the one that an index has."""
+    if hash_name is not None and hash_name != existing.hash_name:
+        raise UsageError(
+            f"this workspace already uses {existing.hash_name}",
+            hint="a workspace keeps its hash; move .merkle away to start again",
+        )
+
+
+def record_format(root: Path, chosen: Format) -> Format:
+    """Make `.merkle/` where there is none, and record that what is in it was made here."""
+    layout = Layout(root)
     # Where the database could never be opened, nothing is begun.
     Utf8Folder(root).close()
     try:
-        layout.folder.mkdir(exist_ok=True)
-        layout.cookies.mkdir(exist_ok=True)
+        layout.folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        with own_folder(layout.folder, look_over=True) as folder:
+            os.fchmod(folder, PRIVATE_FOLDER)
+        layout.cookies.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         # The folder ignores itself, so no repository has to mention it.
-        (layout.folder / ".gitignore").write_text("*\n", encoding="utf-8")
-        recorded = {"format": chosen.version, "hash": chosen.hash_name}
-        write_atomically(layout.format_file, json.dumps(recorded).encode() + b"\n")
+        write_atomically(layout.folder / ".gitignore", b"*\n", mode=PRIVATE_FILE)
+        # Earlier ones stay: the same folder may be used from a container, or by another machine.
+        ids = (bind(layout.folder), *chosen.ids)[:_MOST_IDS]
+        recorded = {"format": chosen.version, "hash": chosen.hash_name, "ids": ids}
+        text = json.dumps(recorded).encode() + b"\n"
+        write_atomically(layout.format_file, text, mode=PRIVATE_FILE)
     except OSError as error:
         raise UncheckedError(
             f"cannot create {FOLDER} in {root}: {error.strerror or error}",
             hint="merkle keeps its index inside the workspace; make the folder writable",
         ) from error
-    return chosen, True
+    return Format(chosen.hash_name, chosen.version, ids)
 
 
-def read_format(root: Path) -> Format:
-    """The recorded format, refusing one that this release does not know."""
+def read_format(root: Path, *, or_older: bool = False) -> Format:
+    """The format of an index that was made here; refuses any other.
+
+    With `or_older`, also of one without an id, for a caller who finds out where it was made.
+    """
+    layout, recorded = Layout(root), recorded_format(root)
+    if recorded.ids:
+        known = any(is_bound(layout.folder, each) for each in recorded.ids)
+    else:
+        known = or_older and layout.database.exists() and layout.database.stat().st_nlink == 1
+    if not known:
+        raise ForeignIndexError(layout.folder)
+    return recorded
+
+
+def recorded_format(root: Path) -> Format:
+    """What an index says of itself, wherever it was made."""
     path = Layout(root).format_file
     try:
-        recorded = json.loads(path.read_text(encoding="utf-8"))
+        recorded = json.loads(read_own_file(path, look_over=True))
         version, hash_name = int(recorded["format"]), str(recorded["hash"])
+        ids = tuple(map(str, recorded.get("ids", ())))[:_MOST_IDS]
     except FileNotFoundError:
         raise NoWorkspaceError(
             f"{root} is not a merkle workspace", hint="run `merkle init` or `merkle scan` there"
@@ -144,7 +195,7 @@ def read_format(root: Path) -> Format:
             hint=f"let this user read and write {FOLDER}, or run merkle as the one it belongs to",
         ) from error
     refuse_newer(version)
-    return Format(workspace_hash(hash_name).name, version)
+    return Format(workspace_hash(hash_name).name, version, ids)
 
 
 def refuse_newer(version: int) -> None:

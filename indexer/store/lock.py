@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from indexer.errors import LockedError, UncheckedError
+from indexer.store.own_folder import PRIVATE_FILE, open_own_file, own_folder, read_own_file
 
 DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
@@ -39,7 +40,8 @@ class OwnerLock:
 
     def _try(self) -> bool:
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            with own_folder(self._path.parent) as folder:
+                descriptor = open_own_file(folder, self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise UncheckedError(
                 f"cannot open {self._path}: {error.strerror or error}",
@@ -50,6 +52,7 @@ class OwnerLock:
         except OSError:
             os.close(descriptor)
             return False
+        os.fchmod(descriptor, PRIVATE_FILE)
         os.ftruncate(descriptor, 0)
         note = json.dumps({"pid": os.getpid(), "role": self._role})
         os.pwrite(descriptor, note.encode(), 0)
@@ -89,7 +92,7 @@ SERVICE_ROLE: Final = "watch"
 def holder(path: Path) -> tuple[int, str] | None:
     """Pid and role of whoever wrote its name into the lock file last."""
     try:
-        note = json.loads(path.read_text(encoding="utf-8"))
+        note = json.loads(read_own_file(path))
         return int(note["pid"]), str(note["role"])
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from indexer.cli.group import cli
+from tests.support.copies import copy_workspace
 from tests.support.processes import Forked
 from tests.support.processes import run as run_forked
 
@@ -123,8 +124,7 @@ def scanned(workspace: Path, made: Path, merkle: Merkle) -> Path:
     if not (made / "scanned").exists():
         assert merkle("-C", workspace, "scan").code == 0
         shutil.move(workspace, made / "scanned")
-    shutil.copytree(made / "scanned", workspace, dirs_exist_ok=True)
-    return workspace
+    return copy_workspace(made / "scanned", workspace)
 
 
 @pytest.fixture
@@ -161,8 +161,7 @@ def peopled(workspace: Path, made: Path, merkle: Merkle, request: pytest.Fixture
             assert merkle("-C", workspace, "agent", "add", name, "--role", role).code == 0
         assert merkle("-C", workspace, "regenerate").code == 0
         shutil.move(workspace, made / "peopled")
-    shutil.copytree(made / "peopled", workspace, dirs_exist_ok=True)
-    return workspace
+    return copy_workspace(made / "peopled", workspace)
 
 
 @pytest.fixture

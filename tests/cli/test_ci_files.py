@@ -74,17 +74,38 @@ def test_the_pack_recipe_runs_no_generator_in_a_fresh_clone(repository: Path, sh
     assert "3 made, 4 reused" in shell(START, third)
 
 
-def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(repository: Path, shell: Any) -> None:
-    first, second = clone_of(repository, "one"), clone_of(repository, "two")
-    assert "7 made" in shell(FOLDER, first)
-    shutil.copytree(first / ".merkle", second / ".merkle")
-    (second / "README.md").write_text("# Tide tables, second edition\n")
-    shown = shell(FOLDER.replace("@-0", "@-1"), second)
+def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(
+    repository: Path, shell: Any, tmp_path: Path
+) -> None:
+    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    cache = tmp_path / "cache"
+    place = clone_of(repository, "place")
+    assert "7 made" in shell(FOLDER, place, **state)
+    shutil.copytree(place / ".merkle", cache)
+
+    def next_run() -> Path:
+        """A fresh clone at the same place, with the folder put back."""
+        shutil.rmtree(place)
+        fresh = clone_of(repository, "place")
+        shutil.copytree(cache, fresh / ".merkle")
+        return fresh
+
+    assert "workspace: nothing made" in shell(FOLDER, next_run(), **state)
+    (next_run() / "README.md").write_text("# Tide tables, second edition\n")
+    shown = shell(FOLDER.replace("@-0", "@-1"), place, **state)
     assert "2 made" in shown
-    assert "README.md" in (second / "report.md").read_text()
-    third = clone_of(repository, "three")
-    shutil.copytree(first / ".merkle", third / ".merkle")
-    assert "workspace: nothing made" in shell(FOLDER, third)
+    assert "README.md" in (place / "report.md").read_text()
+
+
+def test_the_folder_recipe_adopts_what_it_does_not_know(
+    repository: Path, shell: Any, tmp_path: Path
+) -> None:
+    first, second = clone_of(repository, "one"), clone_of(repository, "two")
+    shell(FOLDER, first)
+    shutil.copytree(first / ".merkle", second / ".merkle")
+    shown = shell(FOLDER, second)
+    assert "Adopted" in shown
+    assert "7 made" in shown
 
 
 @pytest.mark.soak

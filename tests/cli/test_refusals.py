@@ -201,11 +201,13 @@ def test_a_read_only_folder_with_an_index(
     assert contents(scanned) == before
 
 
-def test_a_workspace_copied_elsewhere_still_works(
+def test_a_workspace_copied_elsewhere_works_once_it_is_adopted(
     scanned: Path, tmp_path: Path, merkle: Any
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(scanned, copy)
+    assert merkle("-C", copy, "scan").code == 3
+    assert merkle("-C", copy, "init", "--adopt").code == 0
     roots = [
         merkle("-C", root, "scan", "--json").json["root"] for root in (scanned, copy)
     ]  # fmt: skip

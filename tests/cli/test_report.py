@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +21,7 @@ from indexer.cli.report_html import Tile, tiles
 from indexer.cli.report_text import weight
 from indexer.core.rectangles import Box
 from indexer.engine.tree import report as report_engine
+from tests.support.copies import copy_workspace
 
 NASTY = "<script>alert(1)</script>\"'&|`x`*[a](http://b)@c\u202e"
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -88,7 +88,7 @@ def test_the_same_state_gives_the_same_bytes(
     assert started("-C", changed, "report", first, PYTHONHASHSEED="1", TZ="Asia/Tokyo").code == 0
     # Another place, another time zone, another process, other times of files.
     elsewhere = tmp_path / "elsewhere"
-    shutil.copytree(changed, elsewhere, symlinks=True)
+    copy_workspace(changed, elsewhere)
     assert started("-C", elsewhere, "report", second, PYTHONHASHSEED="2", LC_ALL="C").code == 0
     assert first.read_bytes() == second.read_bytes()
 

@@ -74,6 +74,8 @@ def test_a_client_that_hands_on_next_to_no_environment(project: Path, runtime_di
     server = stdio(project, "--agent", "alice")
     server.env = {"PYTHONPATH": os.environ["PYTHONPATH"], "TMPDIR": str(runtime_dir)}
     server.env["MERKLE_WATCH_IDLE_EXIT"] = "60s"
+    # Elsewhere it is below the home folder, which needs no variable.
+    server.env["XDG_STATE_HOME"] = os.environ["XDG_STATE_HOME"]
     assert talk(server, write_and_read)["freshness"] == "fresh"
     found = connect(project)
     assert found is not None
@@ -153,10 +155,12 @@ def test_a_folder_that_is_no_workspace_is_left_alone(tmp_path: Path) -> None:
 def test_why_the_service_cannot_start_is_told(project: Path) -> None:
     async def session(client: Client) -> tuple[Any, Any]:
         first = await client.call_tool("status", {})
-        (project / ".merkle" / "format.json").write_text('{"format": 1, "hash": "xxh3_128"}')
+        form.write_text(recorded)
         return first, await client.call_tool("status", {})
 
-    (project / ".merkle" / "format.json").write_text('{"format": 99, "hash": "xxh3_128"}')
+    form = project / ".merkle" / "format.json"
+    recorded = form.read_text()
+    form.write_text('{"format": 99, "hash": "xxh3_128"}')
     broken, mended = talk(stdio(project), session)
     assert refusal(broken)["code"] == "newer_store"
     assert answer(mended)["freshness"] == "fresh"

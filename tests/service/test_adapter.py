@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from indexer import AgentAdapter, ContextView, NewFrame, Workspace
 from indexer.errors import LockedError, MerkleError
+from tests.support.copies import copy_workspace
 
 AGENTS = (("alice", "writer"), ("bob", "reader"), ("carol", "synthesis"))
 
@@ -27,8 +27,7 @@ def twins(folder: Path, shm: Path) -> tuple[Path, Path]:
             workspace.agent_add(name, role)
         workspace.regenerate()
     copy = shm / f"{folder.name}-copy"
-    shutil.copytree(folder, copy)
-    return folder, copy
+    return folder, copy_workspace(folder, copy)
 
 
 def script(root: Path, *, served: bool = False) -> list[Any]:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from indexer.errors import LockedError
-from indexer.service.client import connect
+from indexer.service.client import connect, socket_name
 from indexer.service.workspace import Workspace
 from indexer.store.layout import Layout
 from indexer.store.lock import OwnerLock
@@ -193,7 +193,7 @@ def test_something_else_listens_there(sample: Path, services: Callable[..., Any]
     with Workspace.open(sample) as workspace:
         workspace.scan()
     # A function that carries a folder.
-    address = services.runtime / "foreign.sock"  # type: ignore[attr-defined]
+    address = services.runtime / socket_name(sample)  # type: ignore[attr-defined]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen(8)
@@ -231,7 +231,7 @@ def test_a_socket_of_another_user_is_not_trusted(
     with Workspace.open(sample) as workspace:
         workspace.scan()
     # A function that carries a folder.
-    address = services.runtime / "other.sock"  # type: ignore[attr-defined]
+    address = services.runtime / socket_name(sample)  # type: ignore[attr-defined]
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen(8)

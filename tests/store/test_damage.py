@@ -14,6 +14,7 @@ import pytest
 
 from indexer.core.clock import ManualClock
 from indexer.store.layout import initialise
+from tests.support.copies import copy_workspace
 from tests.support.engines import Engine
 
 REPOSITORY = Path(__file__).parents[2]
@@ -122,7 +123,7 @@ def intact(original: Path, looker: Looker) -> dict[str, Any]:
 
 def copy(original: Path, tmp_path: Path) -> tuple[Path, Path]:
     root = tmp_path / "w"
-    shutil.copytree(original, root, symlinks=True)
+    copy_workspace(original, root)
     return root, root / ".merkle" / "index.duckdb"
 
 
@@ -229,7 +230,7 @@ os._exit(0)
 def killed(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same workspace, ended after five batches that are only in the log."""
     root = tmp_path_factory.mktemp("killed") / "w"
-    shutil.copytree(original, root, symlinks=True)
+    copy_workspace(original, root)
     subprocess.run([sys.executable, "-c", KILLED, str(root)], cwd=REPOSITORY, check=True)
     assert (root / ".merkle" / "index.duckdb.wal").stat().st_size > 0
     return root
@@ -238,7 +239,7 @@ def killed(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def all_roots(killed: Path, looker: Looker, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     root = tmp_path_factory.mktemp("roots") / "w"
-    shutil.copytree(killed, root, symlinks=True)
+    copy_workspace(killed, root)
     found = looker.look(root)
     assert found["told"] == "valid"
     assert len(found["roots"]) == 11
@@ -309,7 +310,7 @@ def test_garbage_in_two_hundred_places(
     chance = random.Random(1)
     for _ in range(200):
         shutil.rmtree(root)
-        shutil.copytree(original, root, symlinks=True)
+        copy_workspace(original, root)
         offset = chance.randrange(len(content))
         damage_at(database, offset, chance.randbytes(chance.choice([1, 8, 512, 5000])))
         judge(looker.look(root), intact)

@@ -582,7 +582,7 @@ def test_a_replacement_interrupted_between_the_moves_is_finished_on_opening(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(folder)
-    monkeypatch.setattr("indexer.store.journal._finish_replacing", lambda _: None)
+    monkeypatch.setattr("indexer.store.journal.finish_replacing", lambda _: None)
     replace(folder, RECORDS[1:], folder.parent / "aside")
     assert not folder.exists()
     monkeypatch.undo()

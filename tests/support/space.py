@@ -10,6 +10,7 @@ from typing import Any
 
 from indexer.core.clock import Clock
 from indexer.store.layout import initialise
+from tests.support.copies import copy_workspace
 from tests.support.engines import Engine
 
 PYTHON = 'def {name}({args}):\n    """{doc}"""\n    return {value}\n'
@@ -34,7 +35,7 @@ class Space:
         if copy_of is None:
             self.root.mkdir()
         else:
-            shutil.copytree(copy_of, self.root, symlinks=True)
+            copy_workspace(copy_of, self.root)
         initialise(self.root, hash_name)
         self._clock = clock
         self.open()

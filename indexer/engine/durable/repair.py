@@ -18,6 +18,7 @@ from indexer.errors import CorruptError
 from indexer.store import journal
 from indexer.store.layout import Layout, read_format
 from indexer.store.lock import OwnerLock
+from indexer.store.own_folder import PRIVATE_FOLDER
 from indexer.store.share_queue import ShareQueue
 
 
@@ -99,7 +100,7 @@ def _repair_journal(
     due = due_results(layout, algorithm)
     if not found and not due and not layout.journal.exists():
         return
-    layout.journal.mkdir(exist_ok=True)
+    layout.journal.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     written = with_due((*kept, *found), due)
     moved = journal.replace(layout.journal, written, layout.quarantine)
     quarantined.append(str(moved))
@@ -152,17 +153,16 @@ def _database_problem(root: Path, aside: dict[int, str]) -> tuple[int, str | Non
 
 
 def quarantine_database(layout: Layout) -> list[Path]:
-    """Move the database file and its WAL into a fresh folder of the quarantine."""
-    layout.quarantine.mkdir(exist_ok=True)
+    """Move the database file and its WAL, as far as they exist, into a folder of the quarantine."""
+    # The WAL first: a crash in between must not leave it beside a database that is not its own.
+    sources = [each for each in (layout.wal, layout.database) if each.exists()]
+    if not sources:
+        return []
+    layout.quarantine.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     number = 1
     while (target := layout.quarantine / f"database-{number}").exists():
         number += 1
-    target.mkdir()
-    moved = []
-    # The WAL first: a crash in between must not leave it beside a database that is not its own.
-    for source in (layout.database.with_name(layout.database.name + ".wal"), layout.database):
-        if source.exists():
-            destination = target / source.name
-            shutil.move(os.fspath(source), destination)
-            moved.append(destination)
-    return moved
+    target.mkdir(mode=PRIVATE_FOLDER)
+    for source in sources:
+        shutil.move(os.fspath(source), target / source.name)
+    return [target / source.name for source in sources]

@@ -54,7 +54,7 @@ def missing_records(
     found: list[JsonObject] = []
     with _readable(layout) as database:
         if database is not None:
-            store = FrameStore(database)
+            store = FrameStore(database, salvaging=True)
             applied = store.journal_number()
             for name, kind in KINDS.items():
                 if kind.identity is not None:
@@ -72,7 +72,7 @@ def due_results(layout: Layout, algorithm: WorkspaceHash) -> list[JsonObject]:
     found: list[JsonObject] = []
     with _readable(layout) as database:
         if database is not None:
-            for record in _due_records(FrameStore(database), ShareQueue(database)):
+            for record in _due_records(FrameStore(database, salvaging=True), ShareQueue(database)):
                 # One that is damaged must not cost those behind it.
                 if holds(algorithm, record):
                     found.append(record)

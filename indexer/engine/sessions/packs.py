@@ -10,6 +10,7 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.sessions.write import check_name
 from indexer.errors import MerkleError
 from indexer.sessions import Session
+from indexer.sessions.log import checked_content
 from indexer.store.sessions import SessionStore, journalled
 
 KIND: Final = "session"
@@ -45,7 +46,11 @@ def stored_logs(store: SessionStore) -> dict[str, Log]:
 def session_records(store: SessionStore) -> Iterator[JsonObject]:
     """Every session as a pack has it."""
     for name, sid in store.names().items():
-        yield from pieces(name, journalled(store.record_texts(sid)))
+        log = journalled(store.record_texts(sid))
+        for record in log:
+            if "content" in record:
+                checked_content(record["content"], record["content_hash"])
+        yield from pieces(name, log)
 
 
 def check_shape(record: Mapping[str, Any]) -> None:
@@ -81,6 +86,16 @@ def plan_sessions(
         else:
             fresh += pieces(name, log[shared:])
     return fresh, diverged
+
+
+def without_unsound(records: Sequence[JsonObject]) -> tuple[list[JsonObject], list[str]]:
+    """The records without those of sessions that do not hold, and the names of these."""
+    logs: dict[str, Log] = {}
+    for record in records:
+        if record["kind"] == KIND:
+            logs.setdefault(record["name"], []).extend(record["records"])
+    unsound = [name for name, log in logs.items() if not _holds(log)]
+    return [r for r in records if r["kind"] != KIND or r["name"] not in unsound], unsound
 
 
 def complete_sessions(

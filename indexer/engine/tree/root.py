@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
+from indexer.core import filestat, listing, paths
+from indexer.core.kinds import Kind
 from indexer.errors import UncheckedError
 from indexer.store.layout import FOLDER, Layout
+from indexer.store.trees import TreeStore
 
 
 class UnavailableError(UncheckedError):
@@ -48,6 +52,18 @@ def check_root(root: Path, layout: Layout, lock_identity: tuple[int, int]) -> No
             f"{root} is another folder now, with an index of its own",
             hint="start `merkle watch` again to serve the new one",
         )
+
+
+def was_made_here(root: Path, trees: TreeStore, id_size: int) -> bool:
+    """Whether the stat cache knows a file by the inode and the times that only this one has."""
+    for folder, found in (trees.listings() or {}).items():
+        for listed in listing.decode(found, id_size):
+            if listed.kind is Kind.FILE:
+                path = root / paths.text_to_os(paths.join(folder, listed.name))
+                with contextlib.suppress(OSError):
+                    if filestat.pack(os.lstat(path)) == listed.stat:
+                        return True
+    return False
 
 
 def is_bare(root: Path) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from indexer.engine.durable.repair import repair
 from indexer.errors import CorruptError, ExitCode, MerkleError
+from tests.support.copies import copy_workspace
 from tests.support.engines import Engine
 from tests.support.space import Space, python
 
@@ -53,8 +54,7 @@ def noted(project: Space) -> Space:
 def crashed(space: Space, into: Path) -> Path:
     """The files as a power cut would leave them, the WAL among them."""
     target = into / "crashed"
-    shutil.copytree(space.root, target, symlinks=True)
-    return target
+    return copy_workspace(space.root, target)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def check_flips(noted: Space, which: str, count: int, seed: int) -> list[str]:
     size = target.stat().st_size
     for number in range(count):
         copy = noted.base / f"copy-{number}"
-        shutil.copytree(clean, copy, symlinks=True)
+        copy_workspace(clean, copy)
         try:
             damaged = database(copy) if which == "database" else wal(copy)
             # Half of them near the beginning, where the headers are.
@@ -189,7 +189,7 @@ def test_a_truncated_wal_or_database_is_noticed_or_healed(noted: Space) -> None:
     clean = crashed(noted, noted.base)
     for path, part in ((wal(clean), 2), (database(clean), 2)):
         copy = noted.base / "cut"
-        shutil.copytree(clean, copy)
+        copy_workspace(clean, copy)
         damaged = copy / path.relative_to(clean)
         os.truncate(damaged, path.stat().st_size // part)
         check_noticed_or_right(noted, copy)
@@ -238,7 +238,7 @@ def test_a_database_ahead_of_the_journal_is_damage_and_repair_loses_nothing(
 def test_a_deleted_journal_is_damage_and_repair_loses_nothing(noted: Space, place: Path) -> None:
     noted.note("README.md", "later words", frame_type="note")
     fresh = noted.base / "again"
-    shutil.copytree(noted.root, fresh)
+    copy_workspace(noted.root, fresh)
     shutil.rmtree(fresh / ".merkle/journal")
     with Engine(fresh) as engine, pytest.raises(CorruptError):
         engine.get_node("src")

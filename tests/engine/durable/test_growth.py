@@ -12,6 +12,7 @@ import pytest
 from indexer.engine.durable.compact import Compaction
 from indexer.engine.tree.history import UnknownRootError
 from indexer.store.database import REWRITTEN, Database, Row
+from indexer.store.own_folder import NotOursError
 from tests.support.engines import Engine
 from tests.support.space import Space, python
 
@@ -170,15 +171,24 @@ def test_the_file_does_not_change_places_under_a_reader(edited: Space) -> None:
 
 def test_what_was_left_of_a_rewriting_is_removed(edited: Space) -> None:
     edited.engine.close()
-    outside = edited.base / "outside"
-    outside.write_text("mine")
     left = [edited.root / ".merkle" / f"index.duckdb{ending}" for ending in REWRITTEN]
-    left[0].symlink_to(outside)
-    for path in left[1:]:
+    for path in left:
         path.write_text("half")
     edited.open()
-    assert not any(path.exists() or path.is_symlink() for path in left)
+    assert not any(path.exists() for path in left)
+
+
+def test_a_link_in_the_place_of_a_rewriting_is_refused(edited: Space) -> None:
+    edited.engine.close()
+    outside = edited.base / "outside"
+    outside.write_text("mine")
+    planted = edited.root / ".merkle" / f"index.duckdb{REWRITTEN[0]}"
+    planted.symlink_to(outside)
+    with pytest.raises(NotOursError):
+        edited.open()
     assert outside.read_text() == "mine"
+    planted.unlink()
+    edited.open()
 
 
 OLD = """

@@ -18,6 +18,7 @@ from indexer.engine.search.manifests import UnknownManifestError
 from indexer.engine.tree.history import UnknownRootError
 from indexer.errors import CorruptError
 from indexer.store.pack import read_pack, write_pack
+from tests.support.copies import copy_workspace
 from tests.support.engines import Engine
 from tests.support.space import Space, python
 
@@ -122,7 +123,7 @@ def test_it_survives_a_crash_right_after_it_was_acknowledged(
 ) -> None:
     space, shown = recorded
     crashed = space.base / "crashed"
-    shutil.copytree(space.root, crashed, symlinks=True)
+    copy_workspace(space.root, crashed)
     (crashed / ".merkle/index.duckdb.wal").unlink(missing_ok=True)
     with Engine(crashed) as engine:
         assert engine.replay(shown["manifest_id"])["messages"] == shown["messages"]

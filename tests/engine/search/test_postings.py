@@ -17,6 +17,7 @@ from indexer.engine.frames import heads as shelf
 from indexer.engine.search.corpus import Corpus
 from indexer.store import database, postings
 from indexer.store.migrations import MIGRATIONS
+from tests.support.copies import as_made_here
 from tests.support.engines import Engine
 from tests.support.space import Space, python
 
@@ -132,6 +133,7 @@ def test_an_index_from_before_gets_its_postings(
     for name in ("format.json", "journal", ".gitignore", "cookies"):
         source = project.root / ".merkle" / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, other / ".merkle" / name)
+    as_made_here(other)
     with monkeypatch.context() as patch:
         patch.setattr(database, "MIGRATIONS", MIGRATIONS[:2])
         old = database.Database(other / ".merkle/index.duckdb")
