@@ -49,8 +49,8 @@ def command(context: click.Context, options: Globals, agent: str | None, port: i
     """Serve the workspace to coding agents over the Model Context Protocol.
 
     It answers on standard input and output until the client leaves, and starts `merkle watch`
-    when no service runs. Without an agent it only reads. With MERKLE_MCP_TOKEN set, clients
-    over HTTP have to send it as a bearer token.
+    when no service runs. Without an agent it only reads. Clients over HTTP have to send a bearer
+    token: the one in MERKLE_MCP_TOKEN, else a new one, which is printed with the address.
 
     \b
     Examples:

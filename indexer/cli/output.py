@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from indexer.cli.options import Globals
+from indexer.core.json_text import json_text
 
 Document = TypeVar("Document", bound=Mapping[str, Any])
-
-_UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 
 
 def show(options: Globals, document: Document, text: Callable[[Document], str]) -> None:
@@ -28,10 +25,7 @@ def show(options: Globals, document: Document, text: Callable[[Document], str]) 
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Write one JSON document to stdout, in UTF-8 whatever the locale says."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
-    # A folder's name above the workspace may hold any bytes; they get the path text form.
-    text = _UNDECODABLE.sub(lambda found: f"\\\\x{ord(found.group()) - 0xDC00:02x}", text)
-    click.echo(text.encode("utf-8", "backslashreplace"))
+    click.echo(json_text(document, indent=2).encode())
 
 
 def print_text(text: str, *, err: bool = False) -> None:

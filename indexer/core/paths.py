@@ -138,12 +138,11 @@ def on_screen(text: str) -> str:
     """Text made safe for a terminal: nothing that moves the cursor or turns the reading order."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        char if char == "\t" or not _is_unsafe(char) else _visible(char) for char in text
-    )
+    return "".join(char if char == "\t" or not is_unsafe(char) else _visible(char) for char in text)
 
 
-def _is_unsafe(char: str) -> bool:
+def is_unsafe(char: str) -> bool:
+    """Whether a character cannot be seen, moves the cursor or turns the reading order."""
     # Cc controls, Cf format marks (bidi among them), Cs surrogates, Zl/Zp separators.
     return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 

@@ -85,10 +85,11 @@ def status(calls: Calls, workspace: Workspace, given: Document) -> Document:
             "types",
             "not_fresh",
             "changes",
-            "service",
         )
     }
     answer["changes"] = bounded(dict(found["changes"]), "added", "modified", "removed", most=100)
+    # The page's address lets whoever reads it in: that is for people.
+    answer["service"] = {key: value for key, value in found["service"].items() if key != "web"}
     answer["agent"] = _who(calls, workspace)
     answer["freshness"] = of_state(found["state"])
     return answer

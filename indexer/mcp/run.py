@@ -6,6 +6,7 @@ import contextlib
 import gc
 import hmac
 import logging
+import secrets
 import signal
 import socket
 import sys
@@ -44,10 +45,16 @@ async def _stdio(calls: Calls) -> None:
 def run_http(
     calls: Calls, port: int, *, token: str | None = None, tell: Callable[[str], None]
 ) -> None:
-    """Serve any number of clients on a loopback port until SIGINT or SIGTERM."""
+    """Serve any number of clients on a loopback port until SIGINT or SIGTERM.
+
+    Every user of the machine can reach it, so a token is made and told where none is given.
+    """
     listener = _listen(port)
     chosen = int(listener.getsockname()[1])
-    address = f"http://{HOST}:{chosen}{PATH}"
+    words = f"http://{HOST}:{chosen}{PATH}"
+    if token is None:
+        token = secrets.token_urlsafe(24)
+        words += f"\nAuthorization: Bearer {token}"
     _prepare()
     application = http_application(calls, chosen, token)
     config = uvicorn.Config(
@@ -59,7 +66,7 @@ def run_http(
         timeout_graceful_shutdown=2,
     )
     with contextlib.closing(listener):
-        anyio.run(_Server(config, lambda: tell(address)).serve, [listener])
+        anyio.run(_Server(config, lambda: tell(words)).serve, [listener])
 
 
 class _Server(uvicorn.Server):
@@ -86,8 +93,8 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def http_application(calls: Calls, port: int, token: str | None = None) -> ASGIApp:
-    """The application, which answers only requests that were meant for it."""
+def http_application(calls: Calls, port: int, token: str) -> ASGIApp:
+    """The application, which answers only requests that were meant for it and carry the token."""
     names = [f"{name}:{port}" for name in (HOST, "localhost", "[::1]")]
     application: ASGIApp = make_server(calls).streamable_http_app(
         streamable_http_path=PATH,
@@ -97,7 +104,7 @@ def http_application(calls: Calls, port: int, token: str | None = None) -> ASGIA
             allowed_origins=[f"http://{name}" for name in names],
         ),
     )
-    return _Guarded(application, token) if token else application
+    return _Guarded(application, token)
 
 
 class _Guarded:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -15,6 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from indexer import __version__
+from indexer.core.json_text import json_text
 from indexer.errors import MerkleError
 from indexer.mcp.addresses import MANIFEST_TEMPLATE, NODE_TEMPLATE, node_address, parse_address
 from indexer.mcp.calls import Calls
@@ -26,7 +26,6 @@ Context = ServerRequestContext[Any]
 
 _log: Final = logging.getLogger(__name__)
 _JSON: Final = "application/json"
-_UNDECODABLE: Final = re.compile("[\udc80-\udcff]")
 
 
 def make_server(calls: Calls) -> Server[Any]:
@@ -49,7 +48,7 @@ def make_server(calls: Calls) -> Server[Any]:
         except Exception as error:
             _log.exception("%s failed", parameters.name)
             return _refusal(_surprise(error))
-        text = _dumped(answer)
+        text = json_text(answer)
         content = types.TextContent(type="text", text=text)
         return types.CallToolResult(content=[content], structured_content=json.loads(text))
 
@@ -78,7 +77,7 @@ def make_server(calls: Calls) -> Server[Any]:
         except MerkleError as error:
             problem = f"{error.message}; {error.hint}" if error.hint else error.message
             raise MCPError(types.INVALID_PARAMS, problem, {"uri": uri}) from error
-        content = types.TextResourceContents(uri=uri, mime_type=_JSON, text=_dumped(answer))
+        content = types.TextResourceContents(uri=uri, mime_type=_JSON, text=json_text(answer))
         # Never to be kept: a label on something kept would be a lie the moment a file changes.
         return types.ReadResourceResult(contents=[content], ttl_ms=0)
 
@@ -142,7 +141,7 @@ def _templates() -> list[types.ResourceTemplate]:
 
 def _refusal(error: MerkleError) -> types.CallToolResult:
     """An error that says what to do next."""
-    told = json.loads(_dumped({"code": error.code, "message": error.message, "hint": error.hint}))
+    told = json.loads(json_text({"code": error.code, "message": error.message, "hint": error.hint}))
     text = f"{told['message']}\nWhat to do: {told['hint']}" if told["hint"] else told["message"]
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)],
@@ -156,9 +155,3 @@ def _surprise(error: Exception) -> MerkleError:
         f"merkle failed in a way it should not: {type(error).__name__}: {error}",
         hint="report it with the traceback from this server's standard error",
     )
-
-
-def _dumped(answer: Document) -> str:
-    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-    # The folder's own place may hold bytes that are not UTF-8; they get the path text form.
-    return _UNDECODABLE.sub(lambda found: f"\\\\x{ord(found.group()) - 0xDC00:02x}", text)

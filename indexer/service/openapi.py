@@ -33,7 +33,7 @@ _REFUSALS: Final = {
     "409": "the request could not be carried out or checked",
     "413": "the body is too long",
     "415": "the body is declared to be something else than JSON",
-    "503": "the service is stopping",
+    "503": "the service is stopping, or too much is asked at a time",
 }
 
 

@@ -143,6 +143,7 @@ async def _serve(
         await _follow(keeper, api, serving, stop, idle_exit, tell)
     finally:
         # The keeper first: whoever waits for it is told, and then every request can end.
+        api.leave()
         await asyncio.to_thread(keeper.stop)
         broadcast.close()
         for server, _ in servers:

@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from indexer import __version__
 from indexer.core.arguments import checked
+from indexer.engine.search.sql import sql
 from indexer.engine.tree.status import recorded_status, status
 from indexer.engine.workspace import Engine
-from indexer.errors import MerkleError, UsageError
+from indexer.errors import MerkleError, UncheckedError, UsageError
 from indexer.service.events import Broadcast
 from indexer.service.jobs import StoppingError
 from indexer.service.keeper import Keeper
@@ -41,6 +42,22 @@ LONGEST_QUERY: Final = 300.0
 """Seconds that a query may take at most, whatever the client would wait."""
 
 
+MOST_QUERIES: Final = 4
+"""Queries that run at a time; others wait for their turn."""
+
+MOST_WAITING: Final = 100
+"""Queries that may wait; more are refused."""
+
+MOST_STATUSES: Final = 16
+"""Clients that are told the status at a time."""
+
+
+class BusyError(UncheckedError):
+    """More is asked than can be done at a time; nothing was done."""
+
+    code = "busy"
+
+
 class Api:
     """The routes of one workspace's service."""
 
@@ -53,6 +70,11 @@ class Api:
         self.last_used = time.monotonic()
         self._busy = 0
         self._description: dict[str, Any] | None = None
+        # Threads of their own: a status never waits until a query or a long run is over.
+        self._statuses = CapacityLimiter(MOST_STATUSES)
+        self._queries = CapacityLimiter(MOST_QUERIES)
+        self._waited_for: set[threading.Event] = set()
+        self._leaving = False
 
     def application(self) -> Starlette:
         """The ASGI application."""
@@ -99,9 +121,12 @@ class Api:
             "status": self.status,
             "scan": self.scan,
             "validate": self.validate,
-            "sql": self.sql,
         }
         run = special.get(name) or self._in_one_go(operation)
+        limiter = self._statuses if name == "status" else None
+        leaving = self._in_steps(operation) if operation.in_steps else None
+        if name == "sql":
+            leaving, limiter = self.sql, self._queries
 
         async def endpoint(request: Request) -> Response:
             with self.in_use():
@@ -110,10 +135,11 @@ class Api:
                         values = from_query(dict(request.query_params), operation.known)
                     else:
                         values = await from_body(request)
-                    if operation.in_steps:
-                        work = self._in_steps(operation)
-                        return _answer(200, await _unless_gone(request, work, values))
-                    return _answer(200, await run_in_threadpool(run, values))
+                    if leaving is not None:
+                        return _answer(
+                            200, await self._unless_gone(request, leaving, values, limiter)
+                        )
+                    return _answer(200, await to_thread.run_sync(run, values, limiter=limiter))
                 except MerkleError as error:
                     return _answer(status_of(error), error_document(error))
 
@@ -188,13 +214,12 @@ class Api:
             self.keeper.catch_up()
         return self.keeper.call(lambda: operation.run(self.engine, values))
 
-    def sql(self, values: Values) -> Any:
-        """A query may take only so long, whatever the client would wait."""
-        operation = OPERATIONS["sql"]
-        given = operation.arguments(values)
+    def sql(self, values: Values, gone: threading.Event) -> Any:
+        """A query may take only so long, and never longer than its client waits."""
+        given = OPERATIONS["sql"].arguments(values)
         if given.get("timeout", 0) > LONGEST_QUERY:
             given["timeout"] = LONGEST_QUERY
-        return operation.run(self.engine, given)
+        return sql(self.engine, **given, gone=gone)
 
     def _in_one_go(self, operation: Operation) -> Callable[[Values], Any]:
         """An operation: after everything written before it, reads beside the keeper."""
@@ -249,22 +274,42 @@ class Api:
 
         return self.keeper.call(work if proved else looking)
 
+    async def _unless_gone(
+        self,
+        request: Request,
+        operation: Callable[[Values, threading.Event], Any],
+        values: Values,
+        limiter: CapacityLimiter | None,
+    ) -> Any:
+        """Run an operation, and tell it when its client has left: nobody pays for nobody."""
+        if limiter is not None and limiter.statistics().tasks_waiting >= MOST_WAITING:
+            raise BusyError(
+                f"{MOST_QUERIES} queries run and {MOST_WAITING} wait already",
+                hint="wait for some of them, or give them a shorter --timeout",
+            )
+        gone = threading.Event()
+        self._waited_for.add(gone)
+        try:
+            work = asyncio.ensure_future(
+                to_thread.run_sync(operation, values, gone, limiter=limiter)
+            )
+            while not (await asyncio.wait({work}, timeout=_LOOK_AGAIN))[0]:
+                if self._leaving or await request.is_disconnected():
+                    gone.set()
+                    break
+            return await work
+        finally:
+            self._waited_for.discard(gone)
+
+    def leave(self) -> None:
+        """The service stops: nothing that runs for a client goes on."""
+        self._leaving = True
+        for gone in [*self._waited_for]:
+            gone.set()
+
     async def events(self, request: Request) -> Response:
         """The stream of changes."""
         return StreamingResponse(self.broadcast.stream(), media_type="text/event-stream")
-
-
-async def _unless_gone(
-    request: Request, operation: Callable[[Values, threading.Event], Any], values: Values
-) -> Any:
-    """Run an operation, and tell it when its client has left: nobody pays for nobody."""
-    gone = threading.Event()
-    work = asyncio.ensure_future(run_in_threadpool(operation, values, gone))
-    while not (await asyncio.wait({work}, timeout=_LOOK_AGAIN))[0]:
-        if await request.is_disconnected():
-            gone.set()
-            break
-    return await work
 
 
 def error_document(error: MerkleError) -> dict[str, Any]:
@@ -283,7 +328,7 @@ def status_of(error: MerkleError) -> int:
     """The HTTP status for an error."""
     if isinstance(error, TooLargeError | MediaTypeError):
         return 413 if isinstance(error, TooLargeError) else 415
-    if isinstance(error, StoppingError):
+    if isinstance(error, StoppingError | BusyError):
         return 503
     return 400 if isinstance(error, UsageError) else 409
 
@@ -296,7 +341,9 @@ def _answer(status: int, document: Any) -> Response:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     problem = UsageError(f"there is no {request.method} {request.url.path}")
-    return JSONResponse(error_document(problem), status_code=getattr(error, "status_code", 404))
+    status, headers = getattr(error, "status_code", 404), getattr(error, "headers", None)
+    # With 405 comes what the path does allow.
+    return JSONResponse(error_document(problem), status_code=status, headers=headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -14,6 +14,9 @@ import duckdb
 from indexer.errors import UsageError
 from indexer.store.database import Database
 
+_INTERRUPT_AGAIN: Final = 0.05
+"""Seconds between two interruptions of a query that has to end."""
+
 VIEWS: Final = (
     "the views are nodes, changes, roots, frames, heads, basis, manifests, sessions and"
     " session_nodes"
@@ -26,21 +29,39 @@ class QueryError(UsageError):
     code = "bad_query"
 
 
+class LeftError(QueryError):
+    """Nobody waits for the answer any more."""
+
+    code = "left"
+
+
 def run_query(
-    database: Database, query: str, limit: int, timeout: float
+    database: Database,
+    query: str,
+    limit: int,
+    timeout: float,
+    gone: threading.Event | None = None,
 ) -> tuple[list[str], list[list[Any]], bool]:
-    """Columns, at most `limit` rows in JSON values, and whether there were more."""
+    """Columns, at most `limit` rows in JSON values, and whether there were more.
+
+    It ends when its time is over, and when `gone` tells that nobody waits for it.
+    """
+    gone = gone or threading.Event()
     with database.reading() as cursor:
         _refuse_all_but_one_select(cursor, query)
-        timer = threading.Timer(timeout, cursor.interrupt)
-        timer.daemon = True
-        timer.start()
+        done = threading.Event()
+        watch = threading.Thread(
+            target=_interrupt_later, args=(cursor, gone, timeout, done), daemon=True
+        )
+        watch.start()
         try:
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             cursor.execute(query)
             columns = [column[0] for column in cursor.description or []]
             rows = cursor.fetchmany(limit + 1)
         except duckdb.InterruptException as error:
+            if gone.is_set():
+                raise LeftError("nobody waits for the query any more") from error
             raise QueryError(
                 f"the query took longer than {timeout:g} s", hint="ask for less, or raise --timeout"
             ) from error
@@ -50,10 +71,22 @@ def run_query(
                 hint=VIEWS,
             ) from error
         finally:
-            timer.cancel()
+            done.set()
+            gone.set()
+            watch.join()
             with contextlib.suppress(duckdb.Error):
                 cursor.execute("ROLLBACK")
     return columns, [[_json(value) for value in row] for row in rows[:limit]], len(rows) > limit
+
+
+def _interrupt_later(
+    cursor: duckdb.DuckDBPyConnection, gone: threading.Event, timeout: float, done: threading.Event
+) -> None:
+    gone.wait(timeout)
+    while not done.is_set():
+        # Again and again: a query that is just about to begin forgets that it was interrupted.
+        cursor.interrupt()
+        done.wait(_INTERRUPT_AGAIN)
 
 
 def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) -> None:

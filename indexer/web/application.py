@@ -124,9 +124,10 @@ def _templates(root: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["workspace"] = text.visible(root.name or str(root))
-    made.globals["workspace_path"] = text.visible(str(root))
+    made.globals["workspace"] = root.name or str(root)
+    made.globals["workspace_path"] = str(root)
     for function in (
+        text.plain,
         text.visible,
         text.commands,
         text.path_text,

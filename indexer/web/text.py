@@ -19,8 +19,13 @@ LONGEST_MARKDOWN: Final = 20_000
 """Beyond this a frame is shown as it was written: laying it out could take long."""
 
 
+def plain(text: object) -> str:
+    """One line for an attribute or a title, where markup has no place; the template escapes it."""
+    return on_screen(str(text))
+
+
 def visible(text: object) -> Markup:
-    """One line of text, with what cannot be seen or turns the reading order spelled out."""
+    """One line among a page's text; what cannot be seen or turns the reading order stands out."""
     line = str(text)
     if line.isascii() and line.isprintable():
         return escape(line)

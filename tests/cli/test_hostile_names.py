@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from indexer.core.paths import is_unsafe
 from tests.support.processes import Forked
 
 NAMES = {
@@ -18,6 +21,10 @@ NAMES = {
     b"not-utf8-\xff\xfe": "not-utf8-\\xff\\xfe",
     b"back\\slash": "back\\x5cslash",
     "bidi-\u202egpj".encode(): "bidi-\u202egpj",
+    "csi-\x9b31m".encode(): "csi-\\xc2\\x9b31m",
+    "joined-\u200d\ufeff\u2066".encode(): "joined-\u200d\ufeff\u2066",
+    "tag-\U000e0041".encode(): "tag-\U000e0041",
+    b"quote-\"'><b>&": "quote-\"'><b>&",
     "nfc-\u00e9".encode(): "nfc-\u00e9",
     "nfd-e\u0301".encode(): "nfd-e\u0301",
     b"-leading": "-leading",
@@ -34,6 +41,11 @@ def hostile(tmp_path: Path) -> Path:
     for name in NAMES:
         (root / os.fsdecode(name)).write_bytes(name)
     return root
+
+
+def hidden_in(text: str) -> set[str]:
+    """What no surface may show as it is: controls, bidi and format marks, separators."""
+    return {char for char in text if is_unsafe(char) and char not in "\n\t"}
 
 
 COMMANDS = (
@@ -101,7 +113,7 @@ def test_nothing_reaches_the_terminal_unescaped(hostile: Path, process: Any) -> 
     for line in COMMANDS:
         ran = process("-C", os.fsencode(hostile), *line)
         for text in (ran.out, ran.err):
-            assert not {"\x1b", "\u202e", "\r", "\x07"} & set(text), line
+            assert hidden_in(text) == set(), line
         assert "Traceback" not in ran.err
     ran = process("-C", os.fsencode(hostile), "status", "--tree")
     assert ran.code == 0
@@ -112,7 +124,9 @@ def test_nothing_reaches_the_terminal_unescaped(hostile: Path, process: Any) -> 
 def test_json_is_utf8_and_names_round_trip(hostile: Path, process: Any) -> None:
     for line in COMMANDS:
         if "--format" not in line and line[0] != "report":
-            assert isinstance(process("-C", os.fsencode(hostile), *line, "--json").json, dict)
+            ran = process("-C", os.fsencode(hostile), *line, "--json")
+            assert isinstance(ran.json, dict)
+            assert hidden_in(ran.out) == set(), line
     tree = process("-C", os.fsencode(hostile), "status", "--tree", "--json").json
     assert {node["path"] for node in tree["tree"]} == {"", *NAMES.values()}
     assert tree["workspace"] == str(hostile)
@@ -160,3 +174,38 @@ def test_a_workspace_in_a_folder_that_is_not_utf8_is_valid_json(
         document = process("-C", folder, "--json", *line).json
         named = document.get("workspace") or document["checks"][7]["message"]
         assert "/not-utf8-\\xff" in named
+
+
+def test_files_that_are_written_or_piped_are_well_formed(hostile: Path, process: Any) -> None:
+    at = ("-C", os.fsencode(hostile))
+    assert process(*at, "scan").code == 0
+    (hostile / "nfc-\u00e9").write_text("moved on")
+    page = process(*at, "report", "-", "--format", "html").out
+    known = {"charset", "class", "content", "lang", "name", "href", "title", "aria-label", "role"}
+
+    class Attributes(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.update(name for name, _ in attrs)
+
+    found: set[str] = set()
+    Attributes().feed(page)
+    assert not {name for name in found if name.startswith("on") or "<" in name or '"' in name}
+    assert known & found
+    ElementTree.fromstring(process(*at, "validate", "--content", "--format", "junit").out)
+    github = process(*at, "validate", "--content", "--format", "github").out
+    assert all(line.startswith(("::", "merkle validate: ")) for line in github.splitlines())
+    for line in ("report -", "validate --content --format junit"):
+        assert hidden_in(process(*at, *line.split()).out) == set()
+
+
+def test_completion_hands_no_name_of_ours_to_the_shell(hostile: Path, process: Any) -> None:
+    """The shell looks for files itself, with its own quoting."""
+    for shell in ("bash", "zsh", "fish"):
+        words = {"COMP_WORDS": "merkle get-node ", "COMP_CWORD": "2", "COMP_TYPE": "9"}
+        environment = {**os.environ, **words, "_MERKLE_COMPLETE": f"{shell}_complete"}
+        ran = subprocess.run(
+            [sys.executable, "-m", "indexer.cli"], cwd=hostile, env=environment,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert hidden_in(ran.stdout) == set(), shell
+        assert not any(name in ran.stdout for name in ("bidi", "csi", "quote"))

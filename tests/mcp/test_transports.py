@@ -22,6 +22,7 @@ from indexer.mcp.declarations import BY_NAME
 from indexer.service.client import connect
 from tests.support.waiting import PATIENCE
 from tests.support.wire import (
+    HttpServer,
     answer,
     call,
     end_service,
@@ -88,9 +89,9 @@ def test_a_client_that_hands_on_next_to_no_environment(project: Path, runtime_di
 def test_over_http(project: Path, running: bool) -> None:
     if running:
         answer(call(project, None, "status"))
-    with http_server(project, "--agent", "alice") as address:
+    with http_server(project, "--agent", "alice") as server:
         for mode in ("auto", "legacy"):
-            stored = talk(address, write_and_read, mode=mode)
+            stored = talk(server.transport(), write_and_read, mode=mode)
             assert stored["freshness"] == "fresh"
     assert connect(project) is not None
 
@@ -197,9 +198,9 @@ def test_it_ends_at_once_when_it_is_interrupted(served: Path) -> None:
 # -- HTTP is for programs of this machine only
 
 
-def ask(address: str, **headers: str) -> int:
+def ask(server: HttpServer, **headers: str) -> int:
     """The status of a handshake with these headers."""
-    parts = urlsplit(address)
+    parts = urlsplit(server.address)
     assert parts.hostname is not None
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
     usual = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -210,28 +211,28 @@ def ask(address: str, **headers: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def address(served: Path) -> Iterator[str]:
+def server(served: Path) -> Iterator[HttpServer]:
     """A server over HTTP for the tests that only knock."""
     with http_server(served) as found:
         yield found
 
 
-def test_a_foreign_host_or_origin_is_refused(address: str) -> None:
-    port = urlsplit(address).port
-    assert ask(address) == 200
-    assert ask(address, Host=f"localhost:{port}") == 200
-    assert ask(address, Origin=f"http://127.0.0.1:{port}") == 200
+def test_a_foreign_host_or_origin_is_refused(server: HttpServer) -> None:
+    port, token = urlsplit(server.address).port, server.headers()
+    assert ask(server, **token) == 200
+    assert ask(server, Host=f"localhost:{port}", **token) == 200
+    assert ask(server, Origin=f"http://127.0.0.1:{port}", **token) == 200
     for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", f"127.0.0.1:{port}.evil",
                  "127.0.0.1:1", f"127.0.0.1.evil.example:{port}"):  # fmt: skip
-        assert ask(address, Host=host) == 421, host
+        assert ask(server, Host=host, **token) == 421, host
     for origin in ("https://evil.example", "null", "http://127.0.0.1:1",
                    f"https://127.0.0.1:{port}", f"http://localhost:{port}.evil"):  # fmt: skip
-        assert ask(address, Origin=origin) == 403, origin
+        assert ask(server, Origin=origin, **token) == 403, origin
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's table of sockets")
-def test_it_listens_on_the_loopback_address_only(address: str) -> None:
-    port = urlsplit(address).port
+def test_it_listens_on_the_loopback_address_only(server: HttpServer) -> None:
+    port = urlsplit(server.address).port
     listening = [
         line.split()[1]
         for table in ("/proc/net/tcp", "/proc/net/tcp6")
@@ -245,14 +246,27 @@ def test_a_token_is_asked_for_where_one_is_set(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_MCP_TOKEN", "open sesame")
-    with http_server(project) as address:
-        assert ask(address) == 401
-        assert ask(address, Authorization="Bearer open") == 401
-        assert ask(address, Authorization="Bearer open sesame") == 200
+    with http_server(project) as server:
+        assert server.header == ""
+        assert ask(server) == 401
+        assert ask(server, Authorization="Bearer open") == 401
+        assert ask(server, Authorization="Bearer open sesame") == 200
 
 
-def test_a_port_that_is_taken_is_told(address: str, served: Path) -> None:
-    port = str(urlsplit(address).port)
+def test_without_a_token_one_is_made(server: HttpServer, served: Path) -> None:
+    scheme, _, token = server.headers()["Authorization"].partition(" ")
+    assert (scheme, len(token) >= 32) == ("Bearer", True)
+    assert ask(server) == 401
+    assert ask(server, Authorization="Bearer") == 401
+    assert ask(server, Authorization=f"Bearer {token}x") == 401
+    assert ask(server, **server.headers()) == 200
+    with http_server(served) as other:
+        assert other.header != server.header
+        assert ask(other, **server.headers()) == 401
+
+
+def test_a_port_that_is_taken_is_told(server: HttpServer, served: Path) -> None:
+    port = str(urlsplit(server.address).port)
     done = subprocess.run(
         [sys.executable, "-m", "indexer.cli", "-C", served, "mcp", "--http", port],
         capture_output=True, text=True, timeout=PATIENCE,

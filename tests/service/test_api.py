@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ import pytest
 
 from indexer.service.client import RemoteError
 from indexer.service.request_values import MAX_BODY
+from indexer.service.server import MOST_QUERIES, MOST_WAITING
+from tests.service.conftest import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +195,62 @@ def test_many_at_once(service: Any) -> None:
     finally:
         for connection in connections:
             connection.close()
+
+
+ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000) c WHERE a = b + c"
+
+
+def asking_endlessly(service: Any, timeout: float = 250) -> socket.socket:
+    """A client that has sent a query which takes for ever, and waits."""
+    body = json.dumps({"query": ENDLESS, "timeout": timeout}).encode()
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(60)
+    connection.connect(service.client.address)
+    connection.sendall(b"POST /v1/sql HTTP/1.1\r\nHost: merkle\r\nConnection: close\r\n")
+    connection.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    return connection
+
+
+def test_queries_hold_up_neither_a_status_nor_each_other(service: Any) -> None:
+    """Sixty at once: few run, the rest wait, and none outlives the client that asked."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(asking_endlessly(service))
+        for _ in range(5):
+            assert ask(service, "GET", "/v1/status")[0] == 200
+            assert ask(service, "GET", "/v1/health")[0] == 200
+    # They have left, all sixty: the next gets its turn without waiting for 250 s each.
+    assert ask(service, "POST", "/v1/sql", b'{"query": "SELECT 1"}')[1]["rows"] == [[1]]
+
+
+def test_more_queries_than_can_wait_are_refused(service: Any) -> None:
+    with contextlib.ExitStack() as stack:
+        asking = [
+            stack.enter_context(asking_endlessly(service))
+            for _ in range(MOST_QUERIES + MOST_WAITING + 1)
+        ]
+        answered, _, _ = select.select(asking, [], [], 60)
+        assert answered[0].recv(1 << 16).startswith(b"HTTP/1.1 503 ")
+    wait_until(
+        lambda: ask(service, "POST", "/v1/sql", b'{"query": "SELECT 1"}')[0] == 200,
+        "it takes queries again",
+    )
+
+
+def test_a_service_ends_while_queries_run(shm: Path, services: Callable[..., Any]) -> None:
+    root = Path(tempfile.mkdtemp(prefix="ws-", dir=shm))
+    service = services(root).ready()
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(asking_endlessly(service))
+        assert ask(service, "GET", "/v1/status")[0] == 200
+        assert service.stop() == 0
+
+
+def test_a_wrong_method_is_told_the_right_one(service: Any) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(service.client.address)
+        connection.sendall(b"DELETE /v1/scan HTTP/1.1\r\nHost: merkle\r\nConnection: close\r\n\r\n")
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 405 ")
+    assert b"\r\nallow: POST\r\n" in answer

@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 from indexer import Workspace
 from indexer.mcp.calls import Calls
@@ -105,9 +106,30 @@ def stdio(root: Path, *arguments: str) -> StdioServerParameters:
     )
 
 
+class HttpServer(NamedTuple):
+    """What `merkle mcp --http` prints: an address, and the header that a client has to send."""
+
+    address: str
+    header: str
+
+    def headers(self) -> dict[str, str]:
+        """The header as clients want it."""
+        name, _, value = self.header.partition(": ")
+        return {name: value}
+
+    @contextlib.asynccontextmanager
+    async def transport(self) -> AsyncIterator[Any]:
+        """A way there for the SDK's client."""
+        async with (
+            create_mcp_http_client(headers=self.headers()) as client,
+            streamable_http_client(self.address, http_client=client) as streams,
+        ):
+            yield streams
+
+
 @contextlib.contextmanager
-def http_server(root: Path, *arguments: str) -> Iterator[str]:
-    """`merkle mcp --http 0` in a process of its own; gives its address."""
+def http_server(root: Path, *arguments: str) -> Iterator[HttpServer]:
+    """`merkle mcp --http 0` in a process of its own; gives what it says about reaching it."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "indexer.cli", "-C", str(root), "mcp", "--http", "0",
          *arguments],
@@ -117,7 +139,8 @@ def http_server(root: Path, *arguments: str) -> Iterator[str]:
         assert process.stderr is not None
         address = process.stderr.readline().strip()
         assert address.startswith("http://127.0.0.1:"), address + process.stderr.read()
-        yield address
+        told = os.environ.get("MERKLE_MCP_TOKEN") is None
+        yield HttpServer(address, process.stderr.readline().strip() if told else "")
     finally:
         process.terminate()
         out, err = process.communicate(timeout=PATIENCE)

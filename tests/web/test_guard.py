@@ -10,8 +10,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from indexer.mcp.calls import Calls
 
 PAGES = (
     "/", "/node?path=README.md", "/search?q=md", "/roots", "/diff", "/sessions", "/session?name=x",
@@ -218,3 +221,20 @@ def test_the_page_costs_nothing_where_nobody_wants_it() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.strip() == "[]"
+
+
+def test_no_answer_to_a_model_has_the_token(site: Any) -> None:
+    """An agent asks by MCP; the address with the token in it is for the person at the machine."""
+    token = parse_qs(urlsplit(site.url).query)["token"][0]
+    with site.workspace() as workspace:
+        assert token in workspace.status()["service"]["web"]
+    calls = Calls(site.root, None)
+    given: dict[str, dict[str, Any]] = {
+        "status": {}, "get_node": {"node": ""}, "compose": {}, "search": {"query": "tide"},
+        "explain": {"node": ""}, "diff": {"old": "@-0"}, "regenerate": {"plan": True},
+        "session": {"action": "list"},
+    }  # fmt: skip
+    for tool, arguments in given.items():
+        answer = json.dumps(calls.call(tool, arguments))
+        assert token not in answer, tool
+        assert f":{site.port}" not in answer, tool

@@ -7,6 +7,7 @@ import http.client
 import json
 import re
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.core.paths import on_screen
 from tests.support.waiting import wait_until
 
 HOSTILE_NAMES = (
@@ -31,6 +33,30 @@ HOSTILE_NAMES = (
 def plain(body: str) -> str:
     """The text of a page."""
     return html.unescape(re.sub(r"<[^>]+>", "", body))
+
+
+class Strict(HTMLParser):
+    """Reads a page as a browser does, and knows which attributes our templates write."""
+
+    known = re.compile(
+        r"(?:aria|data)-[a-z]+|accept|action|autocomplete|charset|class|content|cx|cy|d|datetime"
+        r"|defer|fill|for|height|href|id|lang|name|patternunits|patterntransform|placeholder|r|rel"
+        r"|role|rx|scope|spellcheck|src|tabindex|title|type|value|viewbox|width|x|y|hidden|colspan"
+    )
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """No name of a file has become an attribute, and no markup of ours the value of one."""
+        for name, value in attrs:
+            assert self.known.fullmatch(name), (tag, name, value)
+            assert 'class="odd"' not in (value or ""), (tag, name, value)
+            assert name == "data-path" or on_screen(value or "") == (value or ""), (tag, name)
+
+
+def assert_only_text_in_attributes(body: str) -> None:
+    """Attributes and titles hold text; markup stands only where a browser reads markup."""
+    Strict().feed(body)
+    for title in re.findall(r"<title>(.*?)</title>", body, re.DOTALL):
+        assert "<" not in title
 
 
 def test_the_overview_shows_the_workspace(site: Any) -> None:
@@ -189,8 +215,10 @@ def test_search_finds_frames_by_what_they_say(site: Any) -> None:
 
 
 def test_hostile_names_are_text_everywhere(base: Path, sites: Callable[..., Any]) -> None:
-    root = base / "host<b>ile names"
+    root = base / 'host<b>ile \u202e\x9b"names'
     (root / "<i>folder").mkdir(parents=True)
+    (root / '\u202e"x onload=y').mkdir()
+    (root / '\u202e"x onload=y' / "z.txt").write_text("z\n")
     for name in HOSTILE_NAMES:
         (root / name).write_text("x\n")
         (root / "<i>folder" / name).write_text("y\n")
@@ -200,6 +228,7 @@ def test_hostile_names_are_text_everywhere(base: Path, sites: Callable[..., Any]
     with served.workspace() as workspace:
         names = workspace.get_node("<i>folder")["children"]
     targets = ["/", "/?at=" + quote("<i>folder"), "/roots", "/search?q=txt", "/search?q=md"]
+    targets += ["/?at=" + quote('\u202e"x onload=y'), "/node?path=" + quote('\u202e"x onload=y')]
     targets += [f"/node?path={quote('<i>folder/' + name)}" for name in names]
     for target in targets:
         answer = served.get(target)
@@ -211,7 +240,8 @@ def test_hostile_names_are_text_everywhere(base: Path, sites: Callable[..., Any]
         assert "7006652" not in answer.body
         # An attribute for the script keeps the path as it is; people see it spelled out.
         assert "\u202e" not in re.sub(r'data-path="[^"]*"', "", answer.body)
-        assert "\x1b" not in answer.body
+        assert not {"\x1b", "\x9b"} & set(answer.body)
+        assert_only_text_in_attributes(answer.body)
     assert served.stop() == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from indexer.core.arguments import Count, Seconds
@@ -19,7 +20,14 @@ class SqlDocument(TypedDict):
     truncated: bool
 
 
-def sql(engine: Engine, query: str, *, limit: Count = 1000, timeout: Seconds = 10.0) -> SqlDocument:
+def sql(
+    engine: Engine,
+    query: str,
+    *,
+    limit: Count = 1000,
+    timeout: Seconds = 10.0,
+    gone: threading.Event | None = None,
+) -> SqlDocument:
     """One read-only SELECT on the documented views."""
-    columns, rows, truncated = run_query(engine.database, query, limit, timeout)
+    columns, rows, truncated = run_query(engine.database, query, limit, timeout, gone)
     return {"columns": columns, "rows": rows, "truncated": truncated}
