@@ -27,7 +27,7 @@ Progress = Callable[[int], None]
 _MARKS: Final[dict[str, Shape]] = {"once": TEXT, "again": FLAG}
 """With which a client makes sure that a request is carried out once."""
 
-_OF_THE_PROCESS: Final = ("engine", "progress", "gone")
+_OF_THE_PROCESS: Final = ("engine", "progress")
 """Parameters that are none of a client's business."""
 
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from indexer import __version__
 from indexer.core.arguments import checked
-from indexer.engine.search.sql import sql
+from indexer.engine.search.sql import ask
 from indexer.engine.tree.status import recorded_status, status
 from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UncheckedError, UsageError
@@ -73,7 +73,7 @@ class Api:
         # Threads of their own: a status never waits until a query or a long run is over.
         self._statuses = CapacityLimiter(MOST_STATUSES)
         self._queries = CapacityLimiter(MOST_QUERIES)
-        self._waited_for: set[threading.Event] = set()
+        self._waited_for: dict[threading.Event, CapacityLimiter | None] = {}
         self._leaving = False
 
     def application(self) -> Starlette:
@@ -219,7 +219,7 @@ class Api:
         given = OPERATIONS["sql"].arguments(values)
         if given.get("timeout", 0) > LONGEST_QUERY:
             given["timeout"] = LONGEST_QUERY
-        return sql(self.engine, **given, gone=gone)
+        return ask(self.engine, **given, gone=gone)
 
     def _in_one_go(self, operation: Operation) -> Callable[[Values], Any]:
         """An operation: after everything written before it, reads beside the keeper."""
@@ -282,13 +282,14 @@ class Api:
         limiter: CapacityLimiter | None,
     ) -> Any:
         """Run an operation, and tell it when its client has left: nobody pays for nobody."""
-        if limiter is not None and limiter.statistics().tasks_waiting >= MOST_WAITING:
+        queries = sum(one is self._queries for one in self._waited_for.values())
+        if limiter is self._queries and queries >= MOST_QUERIES + MOST_WAITING:
             raise BusyError(
                 f"{MOST_QUERIES} queries run and {MOST_WAITING} wait already",
                 hint="wait for some of them, or give them a shorter --timeout",
             )
         gone = threading.Event()
-        self._waited_for.add(gone)
+        self._waited_for[gone] = limiter
         try:
             work = asyncio.ensure_future(
                 to_thread.run_sync(operation, values, gone, limiter=limiter)
@@ -299,7 +300,7 @@ class Api:
                     break
             return await work
         finally:
-            self._waited_for.discard(gone)
+            del self._waited_for[gone]
 
     def leave(self) -> None:
         """The service stops: nothing that runs for a client goes on."""

@@ -20,7 +20,12 @@ class SqlDocument(TypedDict):
     truncated: bool
 
 
-def sql(
+def sql(engine: Engine, query: str, *, limit: Count = 1000, timeout: Seconds = 10.0) -> SqlDocument:
+    """One read-only SELECT on the documented views."""
+    return ask(engine, query, limit=limit, timeout=timeout)
+
+
+def ask(
     engine: Engine,
     query: str,
     *,
@@ -28,6 +33,6 @@ def sql(
     timeout: Seconds = 10.0,
     gone: threading.Event | None = None,
 ) -> SqlDocument:
-    """One read-only SELECT on the documented views."""
+    """The same for somebody who may leave, which `gone` tells."""
     columns, rows, truncated = run_query(engine.database, query, limit, timeout, gone)
     return {"columns": columns, "rows": rows, "truncated": truncated}
