@@ -86,6 +86,8 @@ class Engine:
         """Whether a service keeps the tree in memory true, so that reads look at files only."""
         self.look_at: Callable[[Iterable[str]], None] | None = None
         """How a service looks at files that are not what is recorded of them."""
+        self.in_turns = False
+        """Whether others wait for the writing thread, so that nothing may take it for long."""
 
     @classmethod
     def create(cls, root: Path, *, hash_name: str | None = None, role: str = "command") -> Engine:
@@ -271,7 +273,7 @@ class Engine:
 
         What such a read has to write, or to look at, goes through the functions that are given.
         """
-        self.served = True
+        self.served = self.in_turns = True
         self.look_at = look_at
         self._on_writing_thread = on_writing_thread
         # Loaded by one thread, before several ask for them.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -32,6 +33,7 @@ from indexer.engine.make.item import (
     TextSource,
     place,
 )
+from indexer.engine.make.pace import Pace
 from indexer.engine.make.processes import OtherCodeError
 from indexer.engine.make.second_run import Code, SecondRun
 from indexer.engine.make.workers import (
@@ -46,7 +48,7 @@ from indexer.engine.models.questions import Answers, NoAnswers, about_model
 from indexer.engine.team.chunk import TeamChunk
 from indexer.generators.base import FileInput
 from indexer.generators.llm.writer import ModelWriter
-from indexer.regenerate.plan import Step, chunks, stale_steps, waves
+from indexer.regenerate.plan import Step, stale_steps, waves
 from indexer.store.frames import FrameBatch
 from indexer.synthesis.base import ChildInput
 
@@ -62,6 +64,9 @@ CHUNK: Final = 1000
 TEAM_CHUNK: Final = 4000
 """The same in a team, where each chunk takes a conversation per level of its folders; what is
 computed here is stored in smaller portions before."""
+
+_PLANNED: Final = 5000
+"""Frames that are planned at a time."""
 
 
 class Team(NamedTuple):
@@ -95,34 +100,87 @@ class OnePass:
     """By what it makes, where custom code is checked."""
     patience: float | None = None
     """Seconds to wait for what another machine computes; None: as long as it does."""
+    pace: Pace | None = None
+    """How long a piece may take; None where nobody waits for this thread."""
     _chunk: TeamChunk | None = None
+    _walk: Iterator[Step] | None = None
+    """The look for what is stale that `run_some` goes on with."""
+    _walked_files: int = 0
     _stuck: set[tuple[str, bytes]] = field(default_factory=set)
     """What could not be made current with the content it has: not tried again in this pass."""
 
     def __post_init__(self) -> None:
         self._bodies = Bodies(self.frames.heads)
 
-    def run(self, within: str = paths.ROOT, *, recursive: bool = True) -> None:
-        """Make everything that is stale in the scope."""
-        steps = list(self._stale(within, recursive))
-        files = sum(step.entry.kind is Kind.FILE for step in steps)
+    def pieces(self, within: str = paths.ROOT, *, recursive: bool = True) -> Generator[None]:
+        """Make everything that is stale in the scope, a piece before each value that comes.
+
+        In between the tree may move on, which whoever asks for the next piece puts in.
+        """
+        planned, steps = self.tree, list[Step]()
         try:
-            for chunk in chunks(iter(steps), TEAM_CHUNK if self._is_shared else CHUNK):
-                files -= self._run_chunk(chunk, files)
+            for step in self._stale(within, recursive):
+                steps.append(step)
+                if len(steps) % _PLANNED == 0:
+                    yield
+            files = sum(step.entry.kind is Kind.FILE for step in steps)
+            begin = 0
+            while begin < len(steps):
+                with self._piece() as size:
+                    chunk = steps[begin : begin + size]
+                    begin += len(chunk)
+                    now = chunk if self.tree is planned else list(self._still_stale(chunk))
+                    self._run_chunk(now, files)
+                    files -= sum(step.entry.kind is Kind.FILE for step in chunk)
                 if self.progress is not None:
                     self.progress(len(chunk) - (self._chunk.told_of if self._chunk else 0))
+                yield
             self._give_what_is_due()
         finally:
             self.close()
 
-    def run_some(self, tree: Tree, limit: int = CHUNK) -> bool:
-        """Make the first `limit` stale frames of a tree; True when something was made or tried."""
-        self.tree = tree
-        chunk = list(islice(self._stale(paths.ROOT, True), limit))
-        # A full chunk of files means that there is more to come, and workers are worth it.
-        files = sum(step.entry.kind is Kind.FILE for step in chunk)
-        self._run_chunk(chunk, files if len(chunk) < limit else 2 * limit)
+    def _piece(self) -> AbstractContextManager[int]:
+        if self._is_shared:
+            return nullcontext(TEAM_CHUNK)
+        return self.pace.piece() if self.pace is not None else nullcontext(CHUNK)
+
+    def _still_stale(self, chunk: Iterable[Step]) -> Iterator[Step]:
+        """What a plan for an earlier tree still asks for, with what is there now."""
+        rules = self.type.rules
+        head_of = self.frames.heads.heads_of(rules.type)
+        for path, _ in chunk:
+            entry = self.tree.get(path)
+            if entry is None or not rules.wants(entry):
+                continue
+            if not rules.is_current(head_of(path, rules.agent_for(entry)), entry):
+                yield Step(path, entry)
+
+    def run_some(self, tree: Tree, limit: int | None = None) -> bool:
+        """Make the next stale frames of a tree; True when something was made or tried."""
+        with nullcontext(limit) if limit is not None else self._piece() as size:
+            chunk = list(islice(self._from_walk(tree), size))
+            if not chunk and self._walk is not None:
+                # What was passed by may have become stale since.
+                self._walk = None
+                chunk = list(islice(self._from_walk(tree), size))
+            files = sum(step.entry.kind is Kind.FILE for step in chunk)
+            self._walked_files += files
+            # Full chunks of files mean that there is more to come, and workers are worth it.
+            self._run_chunk(chunk, files if len(chunk) < size else size + self._walked_files)
         return bool(chunk)
+
+    def _from_walk(self, tree: Tree) -> Iterator[Step]:
+        """What is stale, from where the last look at the same tree ended.
+
+        Without folders' frames each look begins anew: settled folders are passed by at once.
+        """
+        if tree is not self.tree or not self.type.rules.has_folder_frames:
+            self._walk = None
+        self.tree = tree
+        if self._walk is None:
+            self._walk = self._stale(paths.ROOT, True)
+            self._walked_files = 0
+        return self._walk
 
     def run_steps(self, chunk: list[Step], files: int = 0) -> None:
         """Make exactly these, children before parents, where their inputs are there."""
@@ -187,8 +245,8 @@ class OnePass:
 
     # -- a chunk: its items, then a result for each, then their places in one batch
 
-    def _run_chunk(self, chunk: list[Step], files: int) -> int:
-        """Make and store one group; returns how many files were in it."""
+    def _run_chunk(self, chunk: list[Step], files: int) -> None:
+        """Make and store one group."""
         batch, told = FrameBatch(), dict[str, list[Event]]()
         self._chunk = self._team_chunk()
         self._bodies.shrink(20 * CHUNK, batch)
@@ -211,7 +269,6 @@ class OnePass:
         self._give_what_is_due()
         # In the order of the plan, whatever order they were made in.
         self.outcome.events += [event for step in chunk for event in told.get(step.path, ())]
-        return sum(step.entry.kind is Kind.FILE for step in chunk)
 
     def _take_back_proofs(self, batch: FrameBatch) -> None:
         """What rests on the heads that this batch moves has to be shown again."""
@@ -439,4 +496,5 @@ def one_pass(
         answers or NoAnswers(),
         patient,
         patience=patience,
+        pace=Pace(engine.clock.monotonic, CHUNK) if engine.in_turns else None,
     )

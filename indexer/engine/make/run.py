@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from indexer.engine.frames.types import FrameType
 from indexer.engine.long_work import LongWork
 from indexer.engine.make.blocked import all_blocked
 from indexer.engine.make.events import Outcome
-from indexer.engine.make.one_pass import one_pass
+from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.make.plan import Plan, Totals
 from indexer.engine.models.calls import ModelCalls
 from indexer.engine.models.intake import end, take_in
@@ -81,6 +81,8 @@ class Run(LongWork):
         self._totals: Totals | None = None
         self._calls: ModelCalls | None = None
         self._pass: ModelPass | None = None
+        self._own: tuple[OnePass, Generator[None]] | None = None
+        """The pass over a type that needs no model, and what is left of it."""
         self._stopped: str | None = None
         self._waiting = 0
         if any(one.writers for one in chosen) and limits.models:
@@ -142,7 +144,8 @@ class Run(LongWork):
         while self._todo:
             declared = self._todo[0]
             if self._calls is None or not declared.writers:
-                self._run_at_once(declared)
+                if not self._made(declared):
+                    return False
                 self._add_blocked(declared)
             else:
                 if self._engine.frames.types is not self._types:
@@ -168,17 +171,25 @@ class Run(LongWork):
         take_in(self._engine, self._calls)
         return not self._calls.under_way
 
-    def _run_at_once(self, declared: FrameType) -> None:
-        # Alone, a folder waits for what is below it; with it, it is made from what there is.
-        one = one_pass(
-            self._engine,
-            declared,
-            self.outcome,
-            progress=self._progress,
-            asked_by=self._asked_by,
-            patient=not self._recursive,
-        )
-        one.run(self._path, recursive=self._recursive)
+    def _made(self, declared: FrameType) -> bool:
+        """Make the next piece of a type that needs no model; True when there is none left."""
+        if self._own is None:
+            # Alone, a folder waits for what is below it; with it, it is made from what there is.
+            one = one_pass(
+                self._engine,
+                declared,
+                self.outcome,
+                progress=self._progress,
+                asked_by=self._asked_by,
+                patient=not self._recursive,
+            )
+            self._own = one, one.pieces(self._path, recursive=self._recursive)
+        one, pieces = self._own
+        one.tree = self._engine.tree
+        for _ in pieces:
+            return False
+        self._own = None
+        return True
 
     def _add_blocked(self, declared: FrameType) -> None:
         if not self._recursive:
@@ -199,6 +210,8 @@ class Run(LongWork):
                 # First: nothing that goes wrong with the rest may cost an answer.
                 end(self._engine, self._calls, deadline)
         finally:
+            if self._own is not None:
+                self._own[1].close()
             if self._pass is not None:
                 self._pass.close()
 

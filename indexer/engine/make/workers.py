@@ -75,7 +75,9 @@ class GeneratorPool:
         """An outcome per task, in order; `expected` tells how many are still to come in all."""
         if self._processes is None and expected < MANY:
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
-        slices = [tasks[i : i + _SLICE] for i in range(0, len(tasks), _SLICE)]
+        # So that a few files keep every worker busy too.
+        size = max(1, min(_SLICE, -(-len(tasks) // _processes())))
+        slices = [tasks[i : i + size] for i in range(0, len(tasks), size)]
         try:
             made = self._workers().map(slices)
         except ProcessEndedError:
@@ -87,10 +89,9 @@ class GeneratorPool:
 
     def _workers(self) -> HelperProcesses:
         if self._processes is None:
-            count = max(2, min(8, os.cpu_count() or 2))
             beginning = (os.fspath(self._root), self._algorithm.name, self._maker)
             expected = self._generator.fingerprint_parts()
-            self._processes = HelperProcesses(count, __name__, beginning, expected)
+            self._processes = HelperProcesses(_processes(), __name__, beginning, expected)
         return self._processes
 
     def _can_start(self) -> bool:
@@ -122,6 +123,10 @@ class GeneratorPool:
         if self._processes is not None:
             self._processes.close()
             self._processes = None
+
+
+def _processes() -> int:
+    return max(2, min(8, os.cpu_count() or 2))
 
 
 # -- in a worker process
