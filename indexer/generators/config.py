@@ -10,8 +10,10 @@ from indexer.generators.lines import ELLIPSIS, cut, head, shown, squeezed
 READ = 256 * 1024
 MAX_VALUE = 60
 
+# What is not closed ends with the text: looking for its end again from every place would take
+# a time that grows with the square of the length.
 _JSON = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+|/', re.DOTALL
+    r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:"/]+|/', re.DOTALL
 )
 _YAML = re.compile(r"(['\"]?)([^\s#'\"\-\[\]{}&*!|>%@`][^:#\n]{0,80}?)\1\s*:(?:\s+(.*))?$")
 _TABLE = re.compile(r"\s*\[\[?\s*([^\[\]\n]{1,120}?)\s*\]\]?\s*(?:[#;].*)?$")

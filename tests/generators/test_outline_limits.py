@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,13 @@ def test_limits_are_honoured(symbols: int, width: int, count: int, length: int) 
 def test_bad_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(GeneratorOptionsError):
         OutlineGenerator.from_options(options)
+
+
+@pytest.mark.parametrize("piece", ["/*", '"\\', "//", "{", '{"a":[', "/**"])
+@pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.toml", "a.md", "a.unknown"])
+def test_nothing_that_is_not_closed_is_looked_for_again_and_again(name: str, piece: str) -> None:
+    body = (piece * (300_000 // len(piece))).encode()
+    started = time.process_time()
+    make_generator("outline", {}).generate(FileInput(name, body))
+    # Seconds of CPU, not of a busy machine: this takes a hundredth of one, and took minutes.
+    assert time.process_time() - started < 5
