@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -242,7 +243,8 @@ class Api:
         def run(values: Values, gone: threading.Event) -> Any:
             operation.arguments(values)
             proved = self.keeper.catch_up() if operation.disk else True
-            work = self._on_keeper(lambda: operation.start(self.engine, values), proved)
+            start = partial(operation.start, self.engine, values)
+            work = self._on_keeper(lambda: self._kept(start), proved)
             try:
                 while not gone.is_set() and not self._on_keeper(work.step, proved):
                     work.wait()
@@ -261,9 +263,14 @@ class Api:
         What has nothing to do with files (`disk` is False) waits for no event.
         """
         proved = self.keeper.catch_up() if disk else True
-        if writes or not proved:
-            return self._on_keeper(lambda: work(self.engine), proved)
-        return work(self.engine)
+        if writes:
+            return self._on_keeper(lambda: self._kept(lambda: work(self.engine)), proved)
+        return work(self.engine) if proved else self._on_keeper(lambda: work(self.engine), proved)
+
+    def _kept(self, work: Callable[[], T]) -> T:
+        """A write, unless what it writes to is no longer where the next process would look."""
+        self.engine.check_root()
+        return work()
 
     def _on_keeper(self, work: Callable[[], T], proved: bool) -> T:
         """Where events cannot be relied on, the engine looks at the disk itself."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,3 +183,45 @@ def test_folder_of_cookies_deleted(sample: Path, services: Callable[..., Any]) -
         (sample / "edit").write_text(str(number))
         service.converges()
     assert service.health()["state"] == "watching"
+
+
+def test_a_deleted_index_acknowledges_nothing(folder: Path, services: Callable[..., Any]) -> None:
+    """A session needs no look at the disk, so nothing else would have noticed."""
+    (folder / "file").write_text("x")
+    service = services(folder).ready()
+    client = service.client
+    client.post("/v1/session-new", {"name": "kept"})
+    shutil.rmtree(folder / ".merkle")
+    with pytest.raises(RemoteError, match="no longer holds the index"):
+        client.post("/v1/session-new", {"name": "lost"})
+    assert service.wait() == 3
+    assert "no longer holds the index" in service.output()
+
+
+def test_unmounted_and_mounted_again(
+    folder: Path, services: Callable[..., Any], until: Callable[..., Any]
+) -> None:
+    root = Path(tempfile.mkdtemp(prefix="merkle-mount-", dir="/tmp"))
+    (folder / "file").write_text("x")
+    bind = ["mount", "--bind", str(folder), str(root)]
+    if subprocess.run(bind, capture_output=True).returncode != 0:
+        root.rmdir()
+        pytest.skip("mounting is not allowed here")
+    try:
+        if root.stat().st_dev == root.parent.stat().st_dev:
+            pytest.skip("both folders are on one file system here")
+        service = services(root).ready()
+        before = service.converges()
+        client = service.client
+        subprocess.run(["umount", "--lazy", str(root)], check=True)
+        assert client.get("/v1/status")["state"] == "unavailable"
+        assert client.get("/v1/health")["state"] == "unavailable"
+        subprocess.run(bind, check=True)
+        until(lambda: client.get("/v1/health")["state"] == "watching", "it is back")
+        assert client.get("/v1/status")["root"] == before["root"]
+        (root / "file").write_text("y")
+        service.converges()
+        assert service.stop() == 0
+    finally:
+        subprocess.run(["umount", "--lazy", str(root)], capture_output=True)
+        root.rmdir()

@@ -34,7 +34,7 @@ class EmptiedError(UnavailableError):
 def check_root(root: Path, layout: Layout, lock_identity: tuple[int, int]) -> None:
     """Raise unless the root holds the very lock file that this process holds."""
     try:
-        os.stat(root)
+        device = os.stat(root).st_dev
     except OSError as error:
         raise UnavailableError(
             f"{root} cannot be reached: {error.strerror or error}",
@@ -43,6 +43,11 @@ def check_root(root: Path, layout: Layout, lock_identity: tuple[int, int]) -> No
     try:
         stat = os.stat(layout.lock)
     except OSError as error:
+        if device != lock_identity[0]:
+            raise UnavailableError(
+                f"{root} is on another file system now, without the index that was opened",
+                hint="mount it again; the index keeps its last state until it is back",
+            ) from error
         raise ReplacedError(
             f"{root} no longer holds the index that was opened",
             hint="stop the service, then run `merkle scan` in the folder that is there now",
