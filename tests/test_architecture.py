@@ -122,7 +122,7 @@ GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_cod
 LONGEST = 500
 LONG = {
     "store.frames": "everything about frames in the database",
-    "service.keeper": "the one thread that writes: looking, watching, and trouble with either",
+    "service.writing_thread": "looking, watching, and trouble with either, on one thread",
     "service.methods": "written by a program, one method per operation",
 }
 """Modules that are longer, and what it is that would be cut in two."""

@@ -46,7 +46,7 @@ def change_events(root: Root, changes: list[Change]) -> list[dict[str, Any]]:
 
 
 class Broadcast:
-    """Hands events from the keeper's thread to any number of asynchronous readers."""
+    """Hands events from the writing thread to any number of asynchronous readers."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -54,7 +54,7 @@ class Broadcast:
         self._closed = False
 
     def publish(self, root: Root, changes: list[Change]) -> None:
-        """Called on the keeper's thread after a commit."""
+        """Called on the writing thread after a commit."""
         if self._queues:
             events = change_events(root, changes)
             # A loop that has ended has no readers left.
@@ -62,7 +62,7 @@ class Broadcast:
                 self._loop.call_soon_threadsafe(self._deliver, events)
 
     def publish_frames(self, events: list[Event]) -> None:
-        """Called on the keeper's thread after frames were stored."""
+        """Called on the writing thread after frames were stored."""
         if self._queues:
             told: list[dict[str, Any]] = [
                 {

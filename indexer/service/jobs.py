@@ -1,4 +1,4 @@
-"""Work handed to the keeper's thread by others, who wait for its outcome."""
+"""Work handed to the writing thread by others, who wait for its outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Job:
     outcome: Future[Any] = field(default_factory=Future)
 
     def run(self) -> BaseException | None:
-        """Do it; the error is for the one who waits, and returned for the keeper to judge."""
+        """Do it; its error is for whoever waits, and returned for the thread to judge."""
         try:
             result = self.work()
         except BaseException as error:

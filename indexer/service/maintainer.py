@@ -38,7 +38,7 @@ def _caps(settings: LlmSettings) -> Caps:
 
 
 class Maintainer:
-    """Regenerates what batches made stale; between two chunks the keeper does everything else.
+    """Regenerates what batches made stale; between two chunks the thread does all else.
 
     Models are asked only where the settings say so, and never for more at once than they allow;
     without that, types that models write get what is known and stay stale otherwise.

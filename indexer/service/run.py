@@ -21,8 +21,8 @@ from indexer.service.address import Listening, socket_path
 from indexer.service.client import connect
 from indexer.service.events import Broadcast
 from indexer.service.health import Health
-from indexer.service.keeper import Keeper
 from indexer.service.server import Api
+from indexer.service.writing_thread import WritingThread
 from indexer.store.layout import Layout, initialise, is_initialised
 from indexer.store.lock import SERVICE_ROLE, holder, locked_by
 from indexer.watch.debounce import Timing
@@ -92,13 +92,13 @@ def run_service(
     gc.enable()
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait))
-        keeper = Keeper(engine, timing=timing, rescan_every=rescan_every)
+        writer = WritingThread(engine, timing=timing, rescan_every=rescan_every)
         listening = stack.enter_context(contextlib.closing(_listen(root)))
         tell = on_status or (lambda text: None)
         show = on_page or (lambda url: None)
-        asyncio.run(_serve(engine, keeper, listening, page, idle_exit, tell, show))
-    if keeper.fatal is not None:
-        raise keeper.fatal
+        asyncio.run(_serve(engine, writer, listening, page, idle_exit, tell, show))
+    if writer.fatal is not None:
+        raise writer.fatal
 
 
 def _listen(root: Path) -> Listening:
@@ -113,7 +113,7 @@ def _listen(root: Path) -> Listening:
 
 async def _serve(
     engine: Engine,
-    keeper: Keeper,
+    writer: WritingThread,
     listening: Listening,
     page: Page | None,
     idle_exit: float | None,
@@ -124,7 +124,7 @@ async def _serve(
     broadcast = Broadcast(loop)
     engine.subscribers.append(broadcast.publish)
     engine.frame_subscribers.append(broadcast.publish_frames)
-    api = Api(engine, keeper, broadcast)
+    api = Api(engine, writer, broadcast)
     servers = [(_server(api.application()), listening.socket)]
     if page is not None:
         api.web = page.url
@@ -135,16 +135,16 @@ async def _serve(
     if page is not None:
         show(page.url)
     tell("scanning")
-    keeper.start()
+    writer.start()
     serving = asyncio.gather(*(server.serve(sockets=[bound]) for server, bound in servers))
     try:
         # Commands that come during the first scan wait here rather than at the lock.
         listening.announce()
-        await _follow(keeper, api, serving, stop, idle_exit, tell)
+        await _follow(writer, api, serving, stop, idle_exit, tell)
     finally:
-        # The keeper first: whoever waits for it is told, and then every request can end.
+        # The writing thread first: whoever waits for it is told, and then every request can end.
         api.leave()
-        await asyncio.to_thread(keeper.stop)
+        await asyncio.to_thread(writer.stop)
         broadcast.close()
         for server, _ in servers:
             server.leave()
@@ -167,7 +167,7 @@ def _server(application: ASGIApp) -> _Server:
 
 
 async def _follow(
-    keeper: Keeper,
+    writer: WritingThread,
     api: Api,
     serving: asyncio.Future[list[None]],
     stop: asyncio.Event,
@@ -176,8 +176,8 @@ async def _follow(
 ) -> None:
     """Wait for a reason to stop, telling what happens meanwhile."""
     told = None
-    while not stop.is_set() and keeper.is_alive() and not serving.done():
-        health = keeper.health()
+    while not stop.is_set() and writer.is_alive() and not serving.done():
+        health = writer.health()
         line = _line(health)
         if line != told:
             tell(line)

@@ -26,11 +26,11 @@ from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UncheckedError, UsageError
 from indexer.service.events import Broadcast
 from indexer.service.jobs import StoppingError
-from indexer.service.keeper import Keeper
 from indexer.service.openapi import openapi_document
 from indexer.service.operations import OPERATIONS, Operation
 from indexer.service.request_values import MediaTypeError, TooLargeError, from_body, from_query
 from indexer.service.routes import EVENT_STREAM, FIXED, FixedRoute
+from indexer.service.writing_thread import WritingThread
 from indexer.store.database import DatabaseError
 
 T = TypeVar("T")
@@ -62,9 +62,9 @@ class BusyError(UncheckedError):
 class Api:
     """The routes of one workspace's service."""
 
-    def __init__(self, engine: Engine, keeper: Keeper, broadcast: Broadcast) -> None:
+    def __init__(self, engine: Engine, writer: WritingThread, broadcast: Broadcast) -> None:
         self.engine = engine
-        self.keeper = keeper
+        self.writer = writer
         self.broadcast = broadcast
         self.web: str | None = None
         """The address of the web page, where there is one."""
@@ -156,7 +156,7 @@ class Api:
 
     def health(self) -> dict[str, Any]:
         """Whether the service is well."""
-        health = self.keeper.health()
+        health = self.writer.health()
         return {
             "state": health.state,
             "reason": health.reason,
@@ -174,25 +174,25 @@ class Api:
         """The recorded state, where the index is known to have caught up with the disk."""
         given = OPERATIONS["status"].arguments(values)
         if given.get("wait", True):
-            caught_up = self.keeper.catch_up()
+            caught_up = self.writer.catch_up()
             state = "current" if caught_up else "degraded"
         else:
             state = "unknown"
-        health = self.keeper.health()
+        health = self.writer.health()
         if health.state == "unhealthy":
             raise DatabaseError(health.reason or "the database failed", hint="it is being reopened")
         if health.state == "unavailable":
             state = "unavailable"
         elif state == "degraded" or health.state == "degraded":
             # Events cannot be relied on: compare with the disk itself.
-            document = self.keeper.call(lambda: status(self.engine))
+            document = self.writer.call(lambda: status(self.engine))
             if document["state"] == "current":
                 document["state"] = "degraded"
             return self._with_service(dict(document))
         return self._with_service(dict(recorded_status(self.engine, state)))
 
     def _with_service(self, document: dict[str, Any]) -> dict[str, Any]:
-        health = self.keeper.health()
+        health = self.writer.health()
         document["service"] = {
             "running": True,
             "pid": os.getpid(),
@@ -203,17 +203,17 @@ class Api:
         return document
 
     def scan(self, values: Values) -> Any:
-        """A scan by the keeper, which watches what it walks."""
+        """A scan by the writing thread, which watches what it walks."""
         given = OPERATIONS["scan"].arguments(values)
-        return self.keeper.call(lambda: self.keeper.accept_scan(**given))
+        return self.writer.call(lambda: self.writer.accept_scan(**given))
 
     def validate(self, values: Values) -> Any:
         """The index has to catch up only where the disk is compared with it."""
         operation = OPERATIONS["validate"]
         given = operation.arguments(values)
         if any(given.get(name) for name in ("content", "locked", "subset")):
-            self.keeper.catch_up()
-        return self.keeper.call(lambda: operation.run(self.engine, values))
+            self.writer.catch_up()
+        return self.writer.call(lambda: operation.run(self.engine, values))
 
     def sql(self, values: Values, gone: threading.Event) -> Any:
         """A query may take only so long, and never longer than its client waits."""
@@ -223,7 +223,7 @@ class Api:
         return ask(self.engine, **given, gone=gone)
 
     def _in_one_go(self, operation: Operation) -> Callable[[Values], Any]:
-        """An operation: after everything written before it, reads beside the keeper."""
+        """An operation: after everything written before it, reads beside the writing thread."""
 
         def run(values: Values) -> Any:
             operation.arguments(values)
@@ -238,21 +238,21 @@ class Api:
         return run
 
     def _in_steps(self, operation: Operation) -> Callable[[Values, threading.Event], Any]:
-        """An operation that may wait for hours: the keeper only makes its steps."""
+        """An operation that may wait for hours: the writing thread only makes its steps."""
 
         def run(values: Values, gone: threading.Event) -> Any:
             operation.arguments(values)
-            proved = self.keeper.catch_up() if operation.disk else True
+            proved = self.writer.catch_up() if operation.disk else True
             start = partial(operation.start, self.engine, values)
-            work = self._on_keeper(lambda: self._kept(start), proved)
+            work = self._on_writing_thread(lambda: self._kept(start), proved)
             try:
-                while not gone.is_set() and not self._on_keeper(work.step, proved):
+                while not gone.is_set() and not self._on_writing_thread(work.step, proved):
                     work.wait()
                 work.leave()
             finally:
-                # A keeper that stops has closed it already.
+                # A writer that stops has closed it already.
                 with contextlib.suppress(StoppingError):
-                    self._on_keeper(work.close, proved)
+                    self._on_writing_thread(work.close, proved)
             return work.document()
 
         return run
@@ -262,24 +262,28 @@ class Api:
 
         What has nothing to do with files (`disk` is False) waits for no event.
         """
-        proved = self.keeper.catch_up() if disk else True
+        proved = self.writer.catch_up() if disk else True
         if writes:
-            return self._on_keeper(lambda: self._kept(lambda: work(self.engine)), proved)
-        return work(self.engine) if proved else self._on_keeper(lambda: work(self.engine), proved)
+            return self._on_writing_thread(lambda: self._kept(lambda: work(self.engine)), proved)
+        return (
+            work(self.engine)
+            if proved
+            else self._on_writing_thread(lambda: work(self.engine), proved)
+        )
 
     def _kept(self, work: Callable[[], T]) -> T:
         """A write, unless what it writes to is no longer where the next process would look."""
         self.engine.check_root()
         return work()
 
-    def _on_keeper(self, work: Callable[[], T], proved: bool) -> T:
+    def _on_writing_thread(self, work: Callable[[], T], proved: bool) -> T:
         """Where events cannot be relied on, the engine looks at the disk itself."""
 
         def looking() -> T:
             with self.engine.looking_itself():
                 return work()
 
-        return self.keeper.call(work if proved else looking)
+        return self.writer.call(work if proved else looking)
 
     async def _unless_gone(
         self,

@@ -228,7 +228,7 @@ class Pages:
         return known
 
     def _health(self) -> dict[str, Any]:
-        health = self._api.keeper.health()
+        health = self._api.writer.health()
         return {
             "state": health.state,
             "reason": health.reason,

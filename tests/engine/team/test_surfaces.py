@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from indexer.cli.group import cli
 from indexer.engine.settings import ConfigError, load_settings
-from indexer.service.keeper import Keeper
 from indexer.service.workspace import Workspace
+from indexer.service.writing_thread import WritingThread
 from indexer.shared.client import Client, Membership
 from indexer.shared.masking import masked, without_secrets
 from indexer.shared.opening import NotInstalledError, open_store
@@ -337,7 +337,7 @@ def test_a_service_pushes_what_is_due_at_its_next_look(
     own_server.kill()
     engine = member.open()
     engine.serve()
-    keeper = Keeper(engine)
+    keeper = WritingThread(engine)
     keeper.start()
     try:
         deadline = time.monotonic() + 30

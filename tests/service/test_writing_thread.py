@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from indexer.engine.tree.scan import reconcile
-from indexer.service import keeper as keeping
+from indexer.service import writing_thread as keeping
 from indexer.service.jobs import StoppingError
-from indexer.service.keeper import Keeper, KeeperError
+from indexer.service.writing_thread import WritingThread, WritingThreadError
 from indexer.store.database import DamagedError, DatabaseError
 from indexer.store.trees import TreeStore
 from indexer.watch import inotify
@@ -31,12 +31,12 @@ def engine(sample: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def start(engine: Engine, until: Callable[..., Any]) -> Iterator[Callable[[], Keeper]]:
+def start(engine: Engine, until: Callable[..., Any]) -> Iterator[Callable[[], WritingThread]]:
     """Start a keeper on the sample workspace; stopped in the end whatever happened."""
-    started: list[Keeper] = []
+    started: list[WritingThread] = []
 
-    def begin() -> Keeper:
-        keeper = Keeper(engine, timing=FAST)
+    def begin() -> WritingThread:
+        keeper = WritingThread(engine, timing=FAST)
         started.append(keeper)
         keeper.start()
         until(lambda: keeper.health().state != "starting", "the first scan is done")
@@ -49,7 +49,7 @@ def start(engine: Engine, until: Callable[..., Any]) -> Iterator[Callable[[], Ke
 
 
 @pytest.fixture
-def keeper(start: Callable[[], Keeper]) -> Keeper:
+def keeper(start: Callable[[], WritingThread]) -> WritingThread:
     return start()
 
 
@@ -73,7 +73,9 @@ def converged(
     return wait
 
 
-def test_catches_up(keeper: Keeper, engine: Engine, from_nothing: Callable[[Path], str]) -> None:
+def test_catches_up(
+    keeper: WritingThread, engine: Engine, from_nothing: Callable[[Path], str]
+) -> None:
     for number in range(20):
         (engine.root / "pkg0" / f"new{number}").write_text("x")
         assert keeper.catch_up()
@@ -83,7 +85,7 @@ def test_catches_up(keeper: Keeper, engine: Engine, from_nothing: Callable[[Path
     assert keeper.health().state == "watching"
 
 
-def test_jobs_left_at_the_end_are_refused(keeper: Keeper, until: Callable[..., Any]) -> None:
+def test_jobs_left_at_the_end_are_refused(keeper: WritingThread, until: Callable[..., Any]) -> None:
     running, go = threading.Event(), threading.Event()
     outcomes: list[Any] = []
 
@@ -115,7 +117,7 @@ def test_jobs_left_at_the_end_are_refused(keeper: Keeper, until: Callable[..., A
     assert sorted(outcomes) == ["finished"] + ["refused"] * 5
 
 
-def test_nobody_hangs_on_a_keeper_that_has_ended(keeper: Keeper) -> None:
+def test_nobody_hangs_on_a_keeper_that_has_ended(keeper: WritingThread) -> None:
     keeper.stop()
     for ask in (keeper.catch_up, lambda: keeper.call(lambda: None)):
         with pytest.raises(StoppingError):
@@ -124,7 +126,7 @@ def test_nobody_hangs_on_a_keeper_that_has_ended(keeper: Keeper) -> None:
     keeper.stop()
 
 
-def test_an_error_in_a_job_is_the_askers(keeper: Keeper, engine: Engine) -> None:
+def test_an_error_in_a_job_is_the_askers(keeper: WritingThread, engine: Engine) -> None:
     with pytest.raises(ZeroDivisionError):
         keeper.call(lambda: 1 // 0)
     (engine.root / "still").write_text("kept")
@@ -132,7 +134,10 @@ def test_an_error_in_a_job_is_the_askers(keeper: Keeper, engine: Engine) -> None
 
 
 def test_the_unexpected_ends_it_visibly(
-    keeper: Keeper, engine: Engine, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
+    keeper: WritingThread,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    until: Callable[..., Any],
 ) -> None:
     def fail(*arguments: Any, **options: Any) -> None:
         raise RuntimeError("nobody thought of this")
@@ -140,7 +145,7 @@ def test_the_unexpected_ends_it_visibly(
     monkeypatch.setattr(keeping, "reconcile", fail)
     (engine.root / "edit").write_text("x")
     until(lambda: not keeper.is_alive(), "it ended")
-    assert isinstance(keeper.fatal, KeeperError)
+    assert isinstance(keeper.fatal, WritingThreadError)
     assert isinstance(keeper.fatal.__cause__, RuntimeError)
     assert "nobody thought of this" in str(keeper.health().reason)
     with pytest.raises(StoppingError):
@@ -149,9 +154,9 @@ def test_the_unexpected_ends_it_visibly(
 
 def test_a_service_that_fails_says_so(sample: Path, services: Callable[..., Any]) -> None:
     inject = """
-from indexer.service import keeper
+from indexer.service import writing_thread
 def fail(*arguments, **options): raise RuntimeError("nobody thought of this")
-keeper.reconcile = fail
+writing_thread.reconcile = fail
 """
     service = services(sample, inject=inject).ready()
     (sample / "edit").write_text("x")
@@ -160,7 +165,7 @@ keeper.reconcile = fail
 
 
 def test_database_that_fails_once_is_opened_again(
-    keeper: Keeper, engine: Engine, converged: Callable[[], None]
+    keeper: WritingThread, engine: Engine, converged: Callable[[], None]
 ) -> None:
     failed = []
 
@@ -179,7 +184,10 @@ def test_database_that_fails_once_is_opened_again(
 
 
 def test_database_that_keeps_failing_ends_it(
-    keeper: Keeper, engine: Engine, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
+    keeper: WritingThread,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    until: Callable[..., Any],
 ) -> None:
     monkeypatch.setattr(keeping, "DEGRADED_POLL", 0.05)
 
@@ -195,7 +203,10 @@ def test_database_that_keeps_failing_ends_it(
 
 
 def test_database_that_recovers_later(
-    keeper: Keeper, engine: Engine, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
+    keeper: WritingThread,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    until: Callable[..., Any],
 ) -> None:
     real, failures = TreeStore.record, []
 
@@ -227,7 +238,7 @@ def refuse_watches(monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
 
 
 def test_too_few_watches_degrade_it_until_there_are_more(
-    start: Callable[[], Keeper],
+    start: Callable[[], WritingThread],
     engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
     until: Callable[..., Any],
@@ -249,7 +260,7 @@ def test_too_few_watches_degrade_it_until_there_are_more(
 
 
 def test_no_watcher_at_all(
-    start: Callable[[], Keeper],
+    start: Callable[[], WritingThread],
     engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
     until: Callable[..., Any],
@@ -274,7 +285,7 @@ def test_no_watcher_at_all(
 
 
 def test_cookies_that_do_not_come_back(
-    keeper: Keeper,
+    keeper: WritingThread,
     engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
     until: Callable[..., Any],
@@ -294,7 +305,7 @@ def test_cookies_that_do_not_come_back(
 
 
 def test_cookies_that_cannot_be_written(
-    keeper: Keeper,
+    keeper: WritingThread,
     engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
     until: Callable[..., Any],
@@ -312,7 +323,10 @@ def test_cookies_that_cannot_be_written(
 
 
 def test_who_waits_for_a_cookie_is_released_when_events_are_lost(
-    keeper: Keeper, engine: Engine, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
+    keeper: WritingThread,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    until: Callable[..., Any],
 ) -> None:
     monkeypatch.setattr(keeping, "COOKIE_PATIENCE", 0.2)
     monkeypatch.setattr(keeper._cookies, "came_by", lambda name: None)
@@ -327,7 +341,9 @@ def test_who_waits_for_a_cookie_is_released_when_events_are_lost(
     assert engine.tree.get("edit") is not None
 
 
-def test_dead_reader_is_replaced(keeper: Keeper, engine: Engine, until: Callable[..., Any]) -> None:
+def test_dead_reader_is_replaced(
+    keeper: WritingThread, engine: Engine, until: Callable[..., Any]
+) -> None:
     for number in range(3):
         watcher = keeper._watcher
         assert isinstance(watcher, inotify.InotifyWatcher)
@@ -340,7 +356,7 @@ def test_dead_reader_is_replaced(keeper: Keeper, engine: Engine, until: Callable
 
 
 def test_lost_events_are_made_up_for_by_a_scan(
-    keeper: Keeper, engine: Engine, converged: Callable[[], None]
+    keeper: WritingThread, engine: Engine, converged: Callable[[], None]
 ) -> None:
     watcher = keeper._watcher
     assert watcher is not None
@@ -353,7 +369,7 @@ def test_lost_events_are_made_up_for_by_a_scan(
 
 
 def test_file_that_never_settles_does_not_hold_up_who_asks(
-    keeper: Keeper, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    keeper: WritingThread, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unsettled(engine: Engine, dirty: Any, **options: Any) -> Any:
         root, changes, _ = reconcile(engine, dirty, **options)
@@ -367,7 +383,7 @@ def test_file_that_never_settles_does_not_hold_up_who_asks(
     assert keeper.catch_up()
 
 
-def test_too_many_paths_are_one_scan(keeper: Keeper, engine: Engine) -> None:
+def test_too_many_paths_are_one_scan(keeper: WritingThread, engine: Engine) -> None:
     keeper._debounce.max_pending = 50
     for number in range(200):
         (engine.root / "pkg1" / f"many{number}").write_text("x")
@@ -376,7 +392,7 @@ def test_too_many_paths_are_one_scan(keeper: Keeper, engine: Engine) -> None:
     assert keeper.catch_up()
 
 
-def test_ignored_paths_do_not_wake_it(keeper: Keeper, engine: Engine) -> None:
+def test_ignored_paths_do_not_wake_it(keeper: WritingThread, engine: Engine) -> None:
     (engine.root / ".gitignore").write_text("*.log\n")
     assert keeper.catch_up()
     (engine.root / "pkg0" / "a.log").write_text("x")
@@ -387,7 +403,7 @@ def test_ignored_paths_do_not_wake_it(keeper: Keeper, engine: Engine) -> None:
     assert not keeper.health().pending
 
 
-def test_rules_not_yet_read_ignore_nothing(keeper: Keeper, engine: Engine) -> None:
+def test_rules_not_yet_read_ignore_nothing(keeper: WritingThread, engine: Engine) -> None:
     """Between the listing of a folder and the reading of its rules, every event counts."""
     (engine.root / "pkg0" / ".gitignore").write_text("*.log\n")
     assert keeper.catch_up()
@@ -399,7 +415,7 @@ def test_rules_not_yet_read_ignore_nothing(keeper: Keeper, engine: Engine) -> No
 def test_stopping_breaks_off_a_walk(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
 ) -> None:
-    keeper = Keeper(engine, timing=FAST)
+    keeper = WritingThread(engine, timing=FAST)
     walking, go = threading.Event(), threading.Event()
     real = keeper._watch
 

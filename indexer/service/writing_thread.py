@@ -1,7 +1,7 @@
-"""The keeper: one thread that owns the engine's writes and keeps the index true.
+"""The writing thread: one thread that owns the engine's writes and keeps the index true.
 
-Events are hints that end up in a debounce; when they are due, the keeper looks at the disk and
-records one batch. Everything that writes runs here, one after the other.
+Events are hints that end up in a debounce; when they are due, this thread looks at
+the disk and records one batch. Everything that writes runs here, one after the other.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ RECOVERIES: Final = 3
 _NOT_NOTICED: Final = "a change made on purpose was not noticed"
 
 
-class KeeperError(UncheckedError):
-    """The keeper met something that it was not made for."""
+class WritingThreadError(UncheckedError):
+    """The writing thread met something that it was not made for."""
 
     code = "internal"
 
 
-class Keeper:
+class WritingThread:
     """Runs the loop on a thread of its own."""
 
     def __init__(
@@ -94,8 +94,8 @@ class Keeper:
         self._mounts = Mounts(engine.root)
         engine.serve(self.call, self.look_at)
         self.fatal: MerkleError | None = None
-        """Why the keeper stopped by itself."""
-        self._thread = threading.Thread(target=self._run, name="merkle-keeper", daemon=True)
+        """Why the writing thread stopped by itself."""
+        self._thread = threading.Thread(target=self._run, name="merkle-writing", daemon=True)
 
     # -- from other threads
 
@@ -115,7 +115,7 @@ class Keeper:
         return self._thread.is_alive()
 
     def call(self, work: Callable[[], T]) -> T:
-        """Run something on the keeper's thread and return or raise what it does."""
+        """Run something on the writing thread and return or raise what it does."""
         if threading.current_thread() is self._thread:
             return work()
         job = Job(work)
@@ -225,7 +225,7 @@ class Keeper:
         except MerkleError as error:
             self.fatal = error
         except BaseException as error:
-            self.fatal = KeeperError(
+            self.fatal = WritingThreadError(
                 f"the service failed: {type(error).__name__}: {error}",
                 hint="start it again; the index holds what was recorded until then",
             )
