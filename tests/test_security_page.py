@@ -1,4 +1,4 @@
-"""docs/security.md: every sentence about what cannot be done names a test, and the test is there."""
+"""docs/security.md: every sentence that promises something names a test, and the test is there."""
 
 from __future__ import annotations
 
