@@ -44,7 +44,7 @@ COMMANDS: Final = {
     "export": "Write frames, agents and computed results to a file.",
     "import": "Take in a file that export wrote.",
     "shared": "Share computed results with a team.",
-    "compact": "Forget the bodies of old generated frames.",
+    "compact": "Forget old roots and old generated frames, and make the index file smaller.",
     "lock": "Write merkle.lock, the content ids of all folders.",
     "prove": "Print the proof that the recorded root holds a file or folder.",
     "verify": "Check a proof that `merkle prove` printed, without a workspace.",

@@ -18,7 +18,12 @@ from indexer.service.workspace import Workspace
 def test_init_says_what_it_did_and_is_harmless_to_repeat(workspace: Path, process: Any) -> None:
     ran = process("init", "--hash", "sha256", "-C", workspace, "--json")
     assert ran.code == 0
-    assert ran.json == {"workspace": str(workspace), "hash": "sha256", "created": True}
+    assert ran.json == {
+        "workspace": str(workspace),
+        "hash": "sha256",
+        "created": True,
+        "adopted": None,
+    }
     assert (workspace / ".merkle" / ".gitignore").read_text() == "*\n"
     assert "Already initialised" in process("init", "-C", workspace).out
     ran = process("init", "--hash", "xxh3_128", "-C", workspace)

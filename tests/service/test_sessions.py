@@ -288,8 +288,8 @@ def check_after_kill(root: Path, acknowledged: int) -> int:
 
 
 POINTS = {
-    "before the journal": 0, "in the journal": 0, "after the journal": 1,
-    "in the transaction": 1, "after the transaction": 1,
+    "in the transaction": 0, "before the journal": 0, "in the journal": 0,
+    "after the journal": 1, "after the transaction": 1,
 }  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def test_it_survives_compact_repair_and_the_loss_of_the_database(
     recorded: tuple[Space, dict[str, Any]],
 ) -> None:
     space, shown = recorded
-    again = {**shown, "freshness_as_of": "recorded"}
+    again = {**shown, "freshness_as_of": "recorded", "missing": None}
     move_on(space)
     space.engine.compact(0)
     assert space.engine.replay(shown["manifest_id"]) == again
