@@ -40,7 +40,7 @@ NEIGHBOURS = {
 
 # Libraries with one home; whoever else wants what they do asks that package.
 HOMES = {
-    "anyio": {"mcp"},
+    "anyio": {"mcp", "service"},
     "click": {"cli"},
     "duckdb": {"store"},
     "mcp": {"mcp"},

@@ -47,7 +47,7 @@ def test_replay_gives_the_same_bytes_and_labels_after_the_workspace_moved_on(
     move_on(space)
     again = space.engine.replay(shown["manifest_id"])
     assert canonical_json(again["messages"]) == canonical_json(shown["messages"])
-    assert again == {**shown, "freshness_as_of": "recorded"}
+    assert again == {**shown, "freshness_as_of": "recorded", "missing": None}
     assert space.engine.compose(query="python harbour")["messages"] != shown["messages"]
     assert space.engine.replay(shown["manifest_id"][:6]) == again
     assert space.engine.replay("manifest:" + shown["manifest_id"][:9]) == again
