@@ -91,7 +91,11 @@ LATE = {
     # most workspaces and packs have no session
     "engine.durable.adopt": {"indexer.engine.sessions.packs"},
     "engine.durable.packs": {"indexer.engine.sessions.packs"},
-    "engine.durable.records": {"indexer.engine.sessions.packs"},
+    "engine.durable.records": {
+        "indexer.compose.manifest",  # most workspaces have no manifest either
+        "indexer.engine.search.manifests",
+        "indexer.engine.sessions.packs",
+    },
     "engine.durable.salvage": {"indexer.engine.sessions"},
     "engine.durable.validate": {"indexer.engine.durable.session_checks"},
     "engine.make.one_pass": {"indexer.engine.team.models"},  # models in a team

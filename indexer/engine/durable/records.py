@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from indexer.compose.manifest import ManifestProblem
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
@@ -36,7 +35,6 @@ from indexer.engine.frames.notes import (
 )
 from indexer.engine.frames.roles import check_agent_id
 from indexer.engine.frames.types import TYPE_NAME
-from indexer.engine.search.manifests import apply_manifest, check_manifest, manifest_records
 from indexer.errors import CorruptError, MerkleError, UsageError
 from indexer.store.frames import Agent, FrameBatch, FrameStore, ModelResult
 
@@ -125,8 +123,6 @@ def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
         kind.check(algorithm, record)
     except PackContentError:
         raise
-    except ManifestProblem as problem:
-        raise PackContentError(f"a manifest is not sound: {problem}") from problem
     except (*UNFIT, StopIteration) as error:
         said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
         raise PackContentError(
@@ -363,6 +359,31 @@ def model_records(store: FrameStore) -> Iterator[JsonObject]:
                 yield record if is_ours else record | {UNVOUCHED: True}
 
 
+# -- manifests, with the composing that most commands have nothing to do with: imported late
+
+
+def _apply_manifest(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
+    from indexer.engine.search.manifests import apply_manifest
+
+    apply_manifest(frames.store, record, batch)
+
+
+def _check_manifest(algorithm: WorkspaceHash, record: JsonObject) -> None:
+    from indexer.compose.manifest import ManifestProblem
+    from indexer.engine.search.manifests import check_manifest
+
+    try:
+        check_manifest(record)
+    except ManifestProblem as problem:
+        raise PackContentError(f"a manifest is not sound: {problem}") from problem
+
+
+def _manifest_records(store: FrameStore) -> Iterator[JsonObject]:
+    from indexer.engine.search.manifests import manifest_records
+
+    return manifest_records(store)
+
+
 # -- sessions
 
 
@@ -415,11 +436,11 @@ KINDS: Final[dict[str, RecordKind]] = {
         stored=model_records,
     ),
     "manifest": RecordKind(
-        lambda frames, record, batch: apply_manifest(frames.store, record, batch),
-        lambda algorithm, record: check_manifest(record),
+        _apply_manifest,
+        _check_manifest,
         is_known=lambda frames, record: bool(frames.store.manifests(record["id"])),
         identity=lambda record: record["id"],
-        stored=manifest_records,
+        stored=_manifest_records,
     ),
     SESSION: RecordKind(_apply_session, _check_session),
 }
