@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import table
@@ -9,7 +12,6 @@ from indexer.cli.opening import open_workspace
 from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text, show
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 from indexer.engine.frames.roles import ROLES
 from indexer.errors import ExitCode
 
@@ -78,7 +80,7 @@ def list_(options: Globals) -> int:
     return ExitCode.FINE
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     return table(
         [
             [on_screen(agent["id"]), on_screen(agent["role"]), on_screen(", ".join(agent["can"]))]

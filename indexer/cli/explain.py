@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import path, short, table
@@ -35,7 +38,7 @@ def command(options: Globals, node: str, frame_type: str | None) -> int:
         )
 
 
-def _text(name: str, document: JsonObject) -> str:
+def _text(name: str, document: Mapping[str, Any]) -> str:
     heading = (
         f"{click.style(path(document['path']), bold=True)}  {on_screen(document['type'])}"
         f" by {on_screen(document['agent'])}, {short(document['frame_id'])}: {freshness(document)}"

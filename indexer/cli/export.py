@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import counted, path
@@ -9,7 +12,6 @@ from indexer.cli.here import from_here
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
 
@@ -40,5 +42,5 @@ def command(options: Globals, file: str, nodes: tuple[str, ...]) -> int:
     return ExitCode.FINE
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     return f"wrote {counted(document['records'], 'record')} to {path(document['file'])}"

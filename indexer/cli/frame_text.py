@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 
 from indexer.cli.columns import counted
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 
 _COLOURS: Final = {
     "fresh": "green",
@@ -24,7 +24,7 @@ def state(freshness: str) -> str:
     return click.style(on_screen(freshness), fg=_COLOURS.get(freshness, "red"))
 
 
-def freshness(frame: JsonObject) -> str:
+def freshness(frame: Mapping[str, Any]) -> str:
     """The state of a frame with the reason for it."""
     because = frame["because"]
     return state(frame["freshness"]) + (f" ({on_screen(because)})" if because else "")

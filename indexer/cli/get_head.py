@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import path, short, table
@@ -37,7 +40,7 @@ def command(options: Globals, node: str, frame_type: str | None, agent: str | No
         )
 
 
-def _text(name: str, document: JsonObject) -> str:
+def _text(name: str, document: Mapping[str, Any]) -> str:
     heading = click.style(path(document["path"]), bold=True)
     if not document["heads"]:
         return f"{heading}\n  no frames"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import click
 
@@ -63,7 +64,7 @@ def command(
       git diff --name-only | merkle get-node - --type outline --require-fresh
     """
 
-    def verdict(document: JsonObject) -> ExitCode:
+    def verdict(document: Mapping[str, Any]) -> ExitCode:
         stale = any(frame["freshness"] != "fresh" for frame in document["frames"])
         return ExitCode.FINDINGS if require_fresh and stale else ExitCode.FINE
 
@@ -84,7 +85,7 @@ def command(
         )
 
 
-def _lines(document: JsonObject) -> Iterator[str]:
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield click.style(path(document["path"]), bold=True)
     former = "  (you gave an id it had before)" if document["superseded"] else ""
     shown, count = len(document["frames"]), document["frame_count"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import counted, path
@@ -10,7 +13,6 @@ from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, allow_secrets, merkle_command
 from indexer.cli.output import show
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
 
@@ -39,7 +41,7 @@ def command(options: Globals, file: str, trust: bool, allow_secrets: bool) -> in
     return ExitCode.FINE
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     records = counted(document["records"], "record")
     lines = [f"{records} in {path(document['file'])}, {document['added']:,} of them new"]
     if document["unsigned"]:

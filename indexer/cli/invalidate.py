@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import counted
 from indexer.cli.nodes import node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
-from indexer.engine.documents import JsonObject
 
 
 @merkle_command("invalidate")
@@ -27,7 +29,7 @@ def command(options: Globals, node: str, frame_type: str | None) -> int:
       merkle invalidate src --type outline
     """
 
-    def text(name: str, document: JsonObject) -> str:
+    def text(name: str, document: Mapping[str, Any]) -> str:
         if options.quiet:
             return ""
         return f"{place(name)}: {counted(document['invalidated'], 'frame')} to be made again"

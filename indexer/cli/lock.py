@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from indexer.cli.columns import counted, short
 from indexer.cli.opening import open_workspace, refuse_by_accident
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
 
@@ -29,7 +31,7 @@ def command(options: Globals) -> int:
     return ExitCode.FINE
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     word = "wrote" if document["written"] else "nothing to write:"
     folders = counted(document["folders"], "folder")
     return f"{word} {document['path']}, root {short(document['root'])}, {folders}"

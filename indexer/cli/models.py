@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, TypeVar
@@ -87,7 +87,7 @@ def watcher_limits(root: Path) -> JsonObject:
     return {"max_calls": min(values["watch_calls_per_pass"], values["watch_calls"])}
 
 
-def calls_lines(document: JsonObject, *, quiet: bool) -> list[str]:
+def calls_lines(document: Mapping[str, Any], *, quiet: bool) -> list[str]:
     """What a run's calls came to, and why it ended early if it did."""
     lines = []
     if document.get("calls") and not quiet:

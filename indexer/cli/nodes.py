@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import click
 
@@ -20,8 +20,8 @@ from indexer.errors import ExitCode, MerkleError
 
 STDIN: Final = "-"
 
-Call = Callable[[str], JsonObject]
-Text = Callable[[str, JsonObject], str]
+Call = Callable[[str], Mapping[str, Any]]
+Text = Callable[[str, Mapping[str, Any]], str]
 """The text for a name and the document that belongs to it; empty prints nothing."""
 
 
@@ -39,7 +39,7 @@ def node_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return as_text(value)
 
 
-def _always_fine(document: JsonObject) -> ExitCode:
+def _always_fine(document: Mapping[str, Any]) -> ExitCode:
     return ExitCode.FINE
 
 
@@ -48,7 +48,7 @@ def on_nodes(
     node: str,
     call: Call,
     text: Text,
-    verdict: Callable[[JsonObject], ExitCode] = _always_fine,
+    verdict: Callable[[Mapping[str, Any]], ExitCode] = _always_fine,
 ) -> int:
     """Call for a node, or for each that standard input names; print what comes back."""
     if node == STDIN:
@@ -63,7 +63,7 @@ def on_nodes(
 
 
 def _on_each(
-    options: Globals, call: Call, text: Text, verdict: Callable[[JsonObject], ExitCode]
+    options: Globals, call: Call, text: Text, verdict: Callable[[Mapping[str, Any]], ExitCode]
 ) -> int:
     """A name that cannot be used is told, and does not stop the others."""
     results: list[JsonObject] = []

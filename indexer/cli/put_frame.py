@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, Final
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final
 
 import click
 
@@ -13,7 +14,6 @@ from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
 from indexer.cli.output import show
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode, UsageError
 
 LONGEST: Final = 1 << 20
@@ -124,7 +124,7 @@ def _text_of(file: BinaryIO) -> str:
         ) from None
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     done = "stored" if document["created"] else "already stored"
     return f"{done} {short(document['frame_id'])} on {path(document['path'])}: " + freshness(
         document

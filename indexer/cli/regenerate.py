@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import path, remarks, table
@@ -53,7 +56,7 @@ def command(
       git diff --name-only | merkle regenerate - --type outline
     """
 
-    def text(name: str, document: JsonObject) -> str:
+    def text(name: str, document: Mapping[str, Any]) -> str:
         if plan:
             return plan_text(name, document)
         return regenerated_text(name, document, quiet=options.quiet)
@@ -84,13 +87,13 @@ def command(
         return on_nodes(options, node, regenerate, text, verdict)
 
 
-def verdict(document: JsonObject) -> ExitCode:
+def verdict(document: Mapping[str, Any]) -> ExitCode:
     """Whether every frame could be made, and was."""
     left = document["failed"] or document.get("stopped")
     return ExitCode.FINDINGS if left else ExitCode.FINE
 
 
-def regenerated_text(name: str, document: JsonObject, *, quiet: bool = False) -> str:
+def regenerated_text(name: str, document: Mapping[str, Any], *, quiet: bool = False) -> str:
     """What was made at a node, and what could not be."""
     lines = _failed_lines(document)
     if not quiet:
@@ -101,7 +104,7 @@ def regenerated_text(name: str, document: JsonObject, *, quiet: bool = False) ->
     return "\n".join([*lines, *calls_lines(document, quiet=quiet)])
 
 
-def _failed_lines(document: JsonObject) -> list[str]:
+def _failed_lines(document: Mapping[str, Any]) -> list[str]:
     """What could not be made and why, then what to do about it, each once."""
     failed = [(each["path"], each["reason"]) for each in document["failed"]]
     hints = dict.fromkeys(each["hint"] for each in document["failed"] if each.get("hint"))
@@ -124,7 +127,7 @@ def _team_lines(shared: JsonObject, quiet: bool) -> list[str]:
     return lines
 
 
-def plan_text(name: str, document: JsonObject) -> str:
+def plan_text(name: str, document: Mapping[str, Any]) -> str:
     """What would be made, and because of what."""
     rows = [
         [

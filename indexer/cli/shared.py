@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import counted, fields, size
@@ -11,7 +14,6 @@ from indexer.cli.options import GlobalGroup, Globals, merkle_command
 from indexer.cli.output import show
 from indexer.cli.progress import team_progress
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
 
@@ -46,7 +48,7 @@ def status(options: Globals) -> int:
     return ExitCode.UNCHECKED if document["reachable"] is False else ExitCode.FINE
 
 
-def _status_text(document: JsonObject) -> str:
+def _status_text(document: Mapping[str, Any]) -> str:
     if not document["configured"]:
         return "no team's store is set: `url` under [shared] in merkle.toml, or MERKLE_SHARED_URL"
     rows = [("store", on_screen(document["url"])), ("namespace", on_screen(document["namespace"]))]
@@ -86,7 +88,7 @@ def push(options: Globals) -> int:
     return ExitCode.FINE
 
 
-def _push_text(document: JsonObject) -> str:
+def _push_text(document: Mapping[str, Any]) -> str:
     return f"pushed {counted(document['pushed'], 'result')}, {document['pending']:,} still due"
 
 
@@ -106,7 +108,7 @@ def pull(options: Globals) -> int:
     return ExitCode.FINDINGS if document["refused"] else ExitCode.FINE
 
 
-def _pull_text(document: JsonObject) -> str:
+def _pull_text(document: Mapping[str, Any]) -> str:
     text = f"pulled {counted(document['pulled'], 'result')}, {document['known']:,} known already"
     if document["refused"]:
         reasons = ", ".join(f"{on_screen(why)} {n:,}" for why, n in document["reasons"].items())
@@ -139,7 +141,7 @@ def gc(options: Globals, unused: float, dry_run: bool) -> int:
     return ExitCode.FINE
 
 
-def _gc_text(document: JsonObject) -> str:
+def _gc_text(document: Mapping[str, Any]) -> str:
     verb = "would drop" if document["dry_run"] else "dropped"
     results = counted(document["dropped"], "result")
     return f"{verb} {results} and {counted(document['bodies'], 'body', 'bodies')}"

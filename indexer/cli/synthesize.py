@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import first, path, short
@@ -87,16 +90,16 @@ def command(
         )
 
 
-def _verdict(document: JsonObject) -> ExitCode:
+def _verdict(document: Mapping[str, Any]) -> ExitCode:
     left = _failed(document) or document.get("stopped")
     return ExitCode.FINDINGS if left else ExitCode.FINE
 
 
-def _failed(document: JsonObject) -> list[str]:
+def _failed(document: Mapping[str, Any]) -> list[str]:
     return [event["path"] for event in document["events"] if event["action"] == "failed"]
 
 
-def _text(options: Globals, node: str, document: JsonObject) -> str:
+def _text(options: Globals, node: str, document: Mapping[str, Any]) -> str:
     if options.quiet:
         return ""
     done = f"{document['generated']:,} made, {document['reused']:,} reused"

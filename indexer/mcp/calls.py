@@ -105,16 +105,14 @@ def _who(calls: Calls, workspace: Workspace) -> Document:
     return {"id": calls.agent, "role": None, "can": ["read"], "hint": hint}
 
 
+_VIEW: Final = ("view", "agent", "max_frames", "query")
+
+
 def get_node(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """A node with its frames, their contents within a number of tokens."""
-    found = workspace.get_node(
-        given["node"],
-        view=given.get("view", "recency"),
-        frame_type=given.get("type"),
-        agent=given.get("agent"),
-        max_frames=given.get("max_frames", 20),
-        query=given.get("query"),
-    )
+    names = {"type": "frame_type", **{name: name for name in _VIEW}}
+    asked = {named: given[name] for name, named in names.items() if name in given}
+    found: Document = dict(workspace.get_node(given["node"], **asked))
     found["frames"] = within_tokens(found["frames"], given.get("max_tokens", MAX_TOKENS))
     found["freshness"] = worst(frame["freshness"] for frame in found["frames"])
     return bounded(found, "children")
@@ -122,7 +120,7 @@ def get_node(calls: Calls, workspace: Workspace, given: Document) -> Document:
 
 def put_frame(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """A note, bound to the node that was read."""
-    return workspace.put_frame(
+    found = workspace.put_frame(
         given["node"],
         given["content"],
         frame_type=given["type"],
@@ -131,6 +129,7 @@ def put_frame(calls: Calls, workspace: Workspace, given: Document) -> Document:
         on=given.get("on"),
         meta=given.get("meta"),
     )
+    return dict(found)
 
 
 def synthesize(calls: Calls, workspace: Workspace, given: Document) -> Document:
@@ -158,7 +157,8 @@ def regenerate(calls: Calls, workspace: Workspace, given: Document) -> Document:
 
 def explain(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """The chain of inputs of a frame."""
-    return bounded(workspace.explain(given["node"], frame_type=given.get("type")), "chain")
+    found = workspace.explain(given["node"], frame_type=given.get("type"))
+    return bounded(dict(found), "chain")
 
 
 def diff(calls: Calls, workspace: Workspace, given: Document) -> Document:

@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from indexer.engine.documents import DiffDocument
+    from indexer.engine.durable.packs import ExportedDocument, ImportedDocument
     from indexer.engine.durable.validate import ValidateDocument
-    from indexer.engine.frames.read import FrameDocument
+    from indexer.engine.frames.agents import AgentsDocument
+    from indexer.engine.frames.explain import ExplainDocument
+    from indexer.engine.frames.notes import WrittenDocument
+    from indexer.engine.frames.read import FrameDocument, FrameListDocument, HeadListDocument, NodeContextDocument
+    from indexer.engine.make.commands import InvalidatedDocument
     from indexer.engine.search.sql import SqlDocument
+    from indexer.engine.team.commands import PulledDocument, PushedDocument, SweptDocument
     from indexer.engine.tree.history import LogDocument
+    from indexer.engine.tree.lock import LockDocument
     from indexer.engine.tree.resolve import NodeDocument
     from indexer.engine.tree.scan import ScanDocument
     from indexer.engine.tree.status import StatusDocument
@@ -94,7 +101,7 @@ class Methods(ABC):
         on: str | None = None,
         meta: Mapping[str, str] | None = None,
         allow_secrets: bool = False,
-    ) -> JsonObject:
+    ) -> WrittenDocument:
         """Append a note, bound to what its author read.
 
         `seen` is the NodeID that was read; without it the node as it is now.
@@ -110,7 +117,7 @@ class Methods(ABC):
         frame_type: str | None = None,
         agent: str | None = None,
         query: str | None = None,
-    ) -> JsonObject:
+    ) -> NodeContextDocument:
         """A node with the frames a view selects."""
         return self._operate("get-node", locals())
 
@@ -163,7 +170,7 @@ class Methods(ABC):
         frame_type: str | None = None,
         content: bool = False,
         limit: int | None = None,
-    ) -> JsonObject:
+    ) -> FrameListDocument:
         """The history of a node, newest first; with what the frames say on request.
 
         A path that is gone has its history still.
@@ -179,11 +186,11 @@ class Methods(ABC):
 
     def get_head(
         self, node: str, *, frame_type: str | None = None, agent: str | None = None
-    ) -> JsonObject:
+    ) -> HeadListDocument:
         """The heads of a node."""
         return self._operate("get-head", locals())
 
-    def explain(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+    def explain(self, node: str, *, frame_type: str | None = None) -> ExplainDocument:
         """Why a frame is what it is, or why it is stale."""
         return self._operate("explain", locals())
 
@@ -226,14 +233,14 @@ class Methods(ABC):
         """
         return self._operate("synthesize", locals())
 
-    def invalidate(self, node: str, *, frame_type: str | None = None) -> JsonObject:
+    def invalidate(self, node: str, *, frame_type: str | None = None) -> InvalidatedDocument:
         """Make generated frames run again next time, past the memo.
 
         The generation of their memo keys moves, and their proofs are taken back.
         """
         return self._operate("invalidate", locals())
 
-    def agent_add(self, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
+    def agent_add(self, agent_id: str, role: str, can: Sequence[str] = ()) -> AgentsDocument:
         """Register an agent.
 
         One that is known gets another role.
@@ -247,11 +254,11 @@ class Methods(ABC):
         """
         return self._operate("agent-require", locals())
 
-    def agent_list(self) -> JsonObject:
+    def agent_list(self) -> AgentsDocument:
         """Every registered agent."""
         return self._operate("agents", locals())
 
-    def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> JsonObject:
+    def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> ExportedDocument:
         """Write what was written and computed to a file.
 
         Everything, or what is about some nodes. Computed results are signed where the environment
@@ -261,7 +268,7 @@ class Methods(ABC):
 
     def import_(
         self, file: str | os.PathLike[str], *, trust: bool = False, allow_secrets: bool = False
-    ) -> JsonObject:
+    ) -> ImportedDocument:
         """Take in a pack.
 
         It is checked whole, then journalled and stored; what is known already is left. Computed
@@ -271,7 +278,7 @@ class Methods(ABC):
         """
         return self._operate("import", locals())
 
-    def lock(self) -> JsonObject:
+    def lock(self) -> LockDocument:
         """Bring the index up to date and write merkle.lock.
 
         A file that says the same already is left alone.
@@ -304,21 +311,21 @@ class Methods(ABC):
         """
         return self._operate("shared-status", locals())
 
-    def shared_push(self, *, progress: Callable[[int], None] | None = None) -> JsonObject:
+    def shared_push(self, *, progress: Callable[[int], None] | None = None) -> PushedDocument:
         """Give the team what it lacks.
 
         That is all that is due, and the results behind the present frames.
         """
         return self._operate("shared-push", locals())
 
-    def shared_pull(self, *, progress: Callable[[int], None] | None = None) -> JsonObject:
+    def shared_pull(self, *, progress: Callable[[int], None] | None = None) -> PulledDocument:
         """Bring here what the team has.
 
         Every result of the namespace that is not known, for work without the server.
         """
         return self._operate("shared-pull", locals())
 
-    def shared_gc(self, unused_seconds: float, *, dry_run: bool = False) -> JsonObject:
+    def shared_gc(self, unused_seconds: float, *, dry_run: bool = False) -> SweptDocument:
         """Drop from the team's store what nobody has used for so long.
 
         The store's own clock counts. Uses are noted once a day, so a time is a day or more; 0 drops

@@ -276,7 +276,7 @@ def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
 def _node_or_gone(engine: Engine, given: str) -> JsonObject:
     """A node with its frames; of a path that is gone, what is left to tell."""
     try:
-        return get_node(engine, given)
+        return dict(get_node(engine, given))
     except UnknownNodeError:
         path = list_frames(engine, given, limit=1)["path"]
         return {

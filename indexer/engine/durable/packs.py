@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from hmac import compare_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import File
@@ -45,7 +45,14 @@ if TYPE_CHECKING:
 PACK_FORMAT: Final = 1
 
 
-def export_pack(engine: Engine, file: File, nodes: Sequence[str] = ()) -> JsonObject:
+class ExportedDocument(TypedDict):
+    """Result of `export`."""
+
+    file: str
+    records: int
+
+
+def export_pack(engine: Engine, file: File, nodes: Sequence[str] = ()) -> ExportedDocument:
     """Write what was written and computed to a file.
 
     Everything, or what is about some nodes. Computed results are signed where the environment
@@ -123,9 +130,19 @@ def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObjec
                 yield record | ({UNVOUCHED: True} if (key, generation) in unvouched else {})
 
 
+class ImportedDocument(TypedDict):
+    """Result of `import`."""
+
+    file: str
+    records: int
+    added: int
+    unsigned: int
+    diverged: list[str]
+
+
 def import_pack(
     engine: Engine, file: File, *, trust: bool = False, allow_secrets: bool = False
-) -> JsonObject:
+) -> ImportedDocument:
     """Take in a pack.
 
     It is checked whole, then journalled and stored; what is known already is left. Computed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.roles import CAPABILITIES, ROLES, AgentError, check_agent_id
@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 
-def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> JsonObject:
+class AgentsDocument(TypedDict):
+    """Result of `agent add` and `agent list`."""
+
+    agents: list[JsonObject]
+
+
+def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> AgentsDocument:
     """Register an agent.
 
     One that is known gets another role.
@@ -39,7 +45,7 @@ def check_agent(agent_id: str, role: str, can: Sequence[str]) -> tuple[str, ...]
     return tuple(sorted(set(can))) or allowed
 
 
-def list_agents(engine: Engine) -> JsonObject:
+def list_agents(engine: Engine) -> AgentsDocument:
     """Every registered agent."""
     return {
         "agents": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, Freshness, Head
@@ -27,7 +27,20 @@ _SHOWN: Final = 8
 """How many of the inputs that moved are named at one step."""
 
 
-def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> JsonObject:
+class ExplainDocument(TypedDict):
+    """Result of `explain`."""
+
+    path: str
+    type: str
+    agent: str
+    frame_id: str
+    freshness: str
+    because: str
+    chain: list[JsonObject]
+    model: JsonObject | None
+
+
+def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> ExplainDocument:
     """Why a frame is what it is, or why it is stale."""
     path, frames = path_of(engine, node), engine.frames
     slots = {

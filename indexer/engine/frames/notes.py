@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.changes import Rename
@@ -53,6 +53,16 @@ class FrameRefusedError(UsageError):
     code = "frame_refused"
 
 
+class WrittenDocument(TypedDict):
+    """Result of `put-frame`."""
+
+    frame_id: str
+    created: bool
+    path: str
+    freshness: str
+    because: str
+
+
 def put_frame(
     engine: Engine,
     node: str,
@@ -64,7 +74,7 @@ def put_frame(
     on: str | None = None,
     meta: Mapping[str, str] | None = None,
     allow_secrets: bool = False,
-) -> JsonObject:
+) -> WrittenDocument:
     """Append a note, bound to what its author read.
 
     `seen` is the NodeID that was read; without it the node as it is now.

@@ -37,6 +37,20 @@ class UnknownFrameError(UsageError):
 VIEWS: Final = ("recency", "type", "agent", "relevance")
 
 
+class NodeContextDocument(TypedDict):
+    """Result of `get-node`."""
+
+    node_id: str
+    path: str
+    kind: str
+    content_id: str
+    size: int
+    superseded: bool
+    children: list[str]
+    frames: list[JsonObject]
+    frame_count: int
+
+
 def get_node(
     engine: Engine,
     node: str,
@@ -46,7 +60,7 @@ def get_node(
     frame_type: str | None = None,
     agent: str | None = None,
     query: str | None = None,
-) -> JsonObject:
+) -> NodeContextDocument:
     """A node with the frames a view selects."""
     if view not in VIEWS:
         raise UsageError(f"there is no view {view!r}", hint=f"use one of: {', '.join(VIEWS)}")
@@ -144,6 +158,13 @@ def _frame_document(
     }
 
 
+class FrameListDocument(TypedDict):
+    """Result of `list-frames`."""
+
+    path: str
+    frames: list[JsonObject]
+
+
 def list_frames(
     engine: Engine,
     node: str,
@@ -151,7 +172,7 @@ def list_frames(
     frame_type: str | None = None,
     content: bool = False,
     limit: Count | None = None,
-) -> JsonObject:
+) -> FrameListDocument:
     """The history of a node, newest first; with what the frames say on request.
 
     A path that is gone has its history still.
@@ -288,9 +309,16 @@ def _before(store: FrameStore, frame: Frame) -> str | None:
     return older[0].hex() if older else None
 
 
+class HeadListDocument(TypedDict):
+    """Result of `get-head`."""
+
+    path: str
+    heads: list[JsonObject]
+
+
 def get_head(
     engine: Engine, node: str, *, frame_type: str | None = None, agent: str | None = None
-) -> JsonObject:
+) -> HeadListDocument:
     """The heads of a node."""
     path = path_of(engine, node)
     tree = tree_as_on_disk(engine, path)

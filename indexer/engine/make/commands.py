@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import Amount, Count
@@ -241,7 +241,13 @@ def _with_policy(declared: FrameType, policy: str, tokens: Tokens) -> FrameType:
     return replace(declared, folder=made, rules=rules)
 
 
-def invalidate(engine: Engine, node: str, *, frame_type: str | None = None) -> JsonObject:
+class InvalidatedDocument(TypedDict):
+    """Result of `invalidate`."""
+
+    invalidated: int
+
+
+def invalidate(engine: Engine, node: str, *, frame_type: str | None = None) -> InvalidatedDocument:
     """Make generated frames run again next time, past the memo.
 
     The generation of their memo keys moves, and their proofs are taken back.

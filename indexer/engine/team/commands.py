@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import Amount
@@ -79,7 +79,15 @@ def shared_status(engine: Engine) -> JsonObject:
     return document | {"reachable": True, **usage._asdict()}
 
 
-def shared_push(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
+class PushedDocument(TypedDict):
+    """Result of `shared push`."""
+
+    pushed: int
+    offered: int
+    pending: int
+
+
+def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDocument:
     """Give the team what it lacks.
 
     That is all that is due, and the results behind the present frames.
@@ -109,7 +117,16 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> JsonObje
     }
 
 
-def shared_pull(engine: Engine, *, progress: Progress | None = None) -> JsonObject:
+class PulledDocument(TypedDict):
+    """Result of `shared pull`."""
+
+    pulled: int
+    known: int
+    refused: int
+    reasons: dict[str, int]
+
+
+def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDocument:
     """Bring here what the team has.
 
     Every result of the namespace that is not known, for work without the server.
@@ -141,7 +158,15 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> JsonObje
     }
 
 
-def shared_gc(engine: Engine, unused_seconds: Amount, *, dry_run: bool = False) -> JsonObject:
+class SweptDocument(TypedDict):
+    """Result of `shared gc`."""
+
+    dropped: int
+    bodies: int
+    dry_run: bool
+
+
+def shared_gc(engine: Engine, unused_seconds: Amount, *, dry_run: bool = False) -> SweptDocument:
     """Drop from the team's store what nobody has used for so long.
 
     The store's own clock counts. Uses are noted once a day, so a time is a day or more; 0 drops

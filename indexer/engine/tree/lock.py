@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.lockfile import NAME, LockFile, LockFileError, departures, lock_text, parse_lock
@@ -34,7 +34,16 @@ _MEANINGS: Final = {
 }
 
 
-def lock(engine: Engine) -> JsonObject:
+class LockDocument(TypedDict):
+    """Result of `lock`."""
+
+    path: str
+    root: str
+    folders: int
+    written: bool
+
+
+def lock(engine: Engine) -> LockDocument:
     """Bring the index up to date and write merkle.lock.
 
     A file that says the same already is left alone.
