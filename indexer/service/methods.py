@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from indexer.engine.frames.agents import AgentsDocument
     from indexer.engine.frames.explain import ExplainDocument
     from indexer.engine.frames.notes import WrittenDocument
-    from indexer.engine.frames.read import FrameDocument, FrameListDocument, HeadListDocument, NodeContextDocument
+    from indexer.engine.frames.read import (
+        FrameDocument,
+        FrameListDocument,
+        HeadListDocument,
+        NodeContextDocument,
+    )
     from indexer.engine.make.commands import InvalidatedDocument
     from indexer.engine.search.sql import SqlDocument
     from indexer.engine.team.commands import PulledDocument, PushedDocument, SweptDocument

@@ -25,7 +25,7 @@ from indexer.engine.tree.status import recorded_status, status
 from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UncheckedError, UsageError
 from indexer.service.events import Broadcast
-from indexer.service.jobs import StoppingError
+from indexer.service.jobs import StoppingError, stopping
 from indexer.service.openapi import openapi_document
 from indexer.service.operations import OPERATIONS, Operation
 from indexer.service.request_values import MediaTypeError, TooLargeError, from_body, from_query
@@ -245,14 +245,20 @@ class Api:
             proved = self.writer.catch_up() if operation.disk else True
             start = partial(operation.start, self.engine, values)
             work = self._on_writing_thread(lambda: self._kept(start), proved)
+            done = False
             try:
-                while not gone.is_set() and not self._on_writing_thread(work.step, proved):
-                    work.wait()
+                while not done and not gone.is_set():
+                    done = self._on_writing_thread(work.step, proved)
+                    if not done:
+                        work.wait()
                 work.leave()
             finally:
                 # A writer that stops has closed it already.
                 with contextlib.suppress(StoppingError):
                     self._on_writing_thread(work.close, proved)
+            if self._leaving and not done:
+                # Whoever asked finds this service's successor, or does the rest.
+                raise stopping()
             return work.document()
 
         return run
@@ -265,11 +271,9 @@ class Api:
         proved = self.writer.catch_up() if disk else True
         if writes:
             return self._on_writing_thread(lambda: self._kept(lambda: work(self.engine)), proved)
-        return (
-            work(self.engine)
-            if proved
-            else self._on_writing_thread(lambda: work(self.engine), proved)
-        )
+        if proved:
+            return work(self.engine)
+        return self._on_writing_thread(lambda: work(self.engine), proved)
 
     def _kept(self, work: Callable[[], T]) -> T:
         """A write, unless what it writes to is no longer where the next process would look."""
