@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -16,14 +17,14 @@ from indexer.engine.documents import JsonObject
 FORMATS = ("text", "messages")
 
 
-def print_messages(document: JsonObject) -> None:
+def print_messages(document: Mapping[str, Any]) -> None:
     """Write the messages alone, as one compact JSON array: the bytes a replay gives again."""
     text = json.dumps(document["messages"], separators=(",", ":"))
     # The one control character that JSON lets through; the rest is ASCII.
     click.echo(text.replace("\x7f", "\\u007f"))
 
 
-def show_context(document: JsonObject, *, as_json: bool, form: str, quiet: bool) -> None:
+def show_context(document: Mapping[str, Any], *, as_json: bool, form: str, quiet: bool) -> None:
     """Print a composition in the form that was asked for."""
     if as_json:
         print_json(document)
@@ -33,7 +34,7 @@ def show_context(document: JsonObject, *, as_json: bool, form: str, quiet: bool)
         print_text("\n".join(_lines(document, quiet)).removeprefix("\n"))
 
 
-def _lines(document: JsonObject, quiet: bool) -> Iterator[str]:
+def _lines(document: Mapping[str, Any], quiet: bool) -> Iterator[str]:
     if not quiet:
         yield from _summary(document)
     in_message_order = sorted(document["items"], key=lambda item: int(item["message"]))
@@ -47,7 +48,7 @@ def _lines(document: JsonObject, quiet: bool) -> Iterator[str]:
             yield body(text)
 
 
-def _summary(document: JsonObject) -> Iterator[str]:
+def _summary(document: Mapping[str, Any]) -> Iterator[str]:
     stored = "recorded" if document["recorded"] else "not recorded; --record keeps it"
     request = document["request"]
     summary = [
@@ -78,7 +79,7 @@ def _summary(document: JsonObject) -> Iterator[str]:
         yield click.style(_why_nothing(document), fg="yellow")
 
 
-def _why_nothing(document: JsonObject) -> str:
+def _why_nothing(document: Mapping[str, Any]) -> str:
     if not document["candidates"]:
         return "nothing to choose from: `merkle regenerate` makes outlines and summaries"
     if "budget" in document["omitted"]["counts"]:

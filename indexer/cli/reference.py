@@ -20,17 +20,9 @@ from indexer.service.operations import OPERATIONS
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")
-CONTEXT_KEYS: Final = (
-    "manifest_id", "candidates_sha256", "root", "budget", "tokens", "items", "omitted", "messages",
-    "candidates", "tokenizer", "request", "hashes", "recorded", "freshness_as_of",
-    "missing",
-)  # fmt: skip
-_COMMITTED: Final = ("id", "commit", "content_hash", "tokens", "total_tokens", "cycle", "warnings")
 JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "init": ("workspace", "hash", "created", "adopted"),
     "watch": (*ScanDocument.__annotations__, "generated", "reused", "failed"),
-    "compose": CONTEXT_KEYS,
-    "replay": CONTEXT_KEYS,
     "compile": ("hashes", "schema_version", "stages"),
     "regenerate": (
         "regenerated", "reused", "failed", "unchanged", "events", "plan", *_USAGE,
@@ -38,17 +30,9 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "synthesize": ("frame_id", "generated", "reused", "frames", "failed", "events", *_USAGE),
     "agent add": ("agents",),
     "agent list": ("agents",),
-    "session new": ("name", "cycle", "budget", "prune"),
-    "session append": _COMMITTED,
-    "session edit": (*_COMMITTED, "target"),
-    "session annotate": ("id", "commit", "priority"),
     "session commit": (
         "cycle", "turn", "expired", "cascaded", "pruned", "deferred", "kept_empty",
     ),
-    "session move": ("id", "parent", "offset", "renamed"),
-    "session remove": ("removed",),
-    "session group": ("id", "parent", "cycle"),
-    "session attempt": ("attempt",),
     "session pull": (
         "items", "tokens", "total_tokens", "cycle", "manifest_id", "omitted", "warnings",
     ),
@@ -57,8 +41,6 @@ JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "session render": (),
     "session compile": ("messages", "token_count", "commit_count", "token_source", "hashes"),
     "session export": ("cycle", "records", "records_sha256", "root", "spec_version"),
-    "session import": ("name", "origin", "cycle", "records", "commits", "tokens", "warnings"),
-    "session list": ("sessions",),
     "session show": (
         "name", "origin", "cycle", "records", "commits", "tokens", "budget", "prune", "head",
         "cycles", "attempts", "tree",
@@ -224,12 +206,12 @@ def _command(name: str, command: click.Command, context: click.Context) -> str:
 
 
 def json_keys(name: str) -> tuple[str, ...] | None:
-    """The keys of a command's document, as its operation declares them where it does."""
+    """The keys of a command's document: from the table above, else as its operation declares."""
     operation = OPERATIONS.get(name.replace(" ", "-"))
-    answer = operation.signature.answer if operation is not None else None
-    if typing.is_typeddict(answer):
-        return tuple(answer.__annotations__)
-    return JSON_KEYS.get(name)
+    if name in JSON_KEYS or operation is None:
+        return JSON_KEYS.get(name)
+    answer = operation.signature.answer
+    return tuple(answer.__annotations__) if typing.is_typeddict(answer) else None
 
 
 def _prose(text: str) -> Iterator[str]:

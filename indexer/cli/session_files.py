@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
@@ -16,7 +17,6 @@ from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_te
 from indexer.cli.output import show
 from indexer.cli.session_options import FORMATS, print_document, session_name, warned
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode, UsageError
 
 LARGEST: Final = 64 << 20
@@ -122,7 +122,7 @@ def pull(options: Globals, name: str, nodes: tuple[str, ...], **values: Any) -> 
     return ExitCode.FINE
 
 
-def _pulled(document: JsonObject) -> str:
+def _pulled(document: Mapping[str, Any]) -> str:
     rows = [
         [
             path(each["path"] or ""),
@@ -146,6 +146,6 @@ def _stdin() -> str:
         raise InputError(f"standard input is not UTF-8 at byte {error.start}") from None
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     blocks = counted(document["commits"], "block")
     return f"took in {on_screen(document['name'])}: {blocks}, cycle {document['cycle']}"

@@ -22,7 +22,6 @@ from indexer.cli.session_options import (
     warned,
 )
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode, UsageError
 
 LONGEST: Final = 1 << 20
@@ -163,14 +162,14 @@ def _said(text: str | None, file: BinaryIO | None, payload: Mapping[str, Any] | 
         ) from None
 
 
-def _told(options: Globals, document: JsonObject) -> int:
+def _told(options: Globals, document: Mapping[str, Any]) -> int:
     show(options, document, _text)
     if not options.json:
         warned(document["warnings"])
     return ExitCode.FINE
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     size = counted(document["tokens"], "token")
     where = f"cycle {document['cycle']}, {document['total_tokens']:,} in all"
     return f"{on_screen(document['id'])}  commit {short(document['commit'])}, {size} ({where})"

@@ -17,7 +17,7 @@ SEARCH_TOKENS: Final = 4000
 
 def compose(calls: Calls, workspace: Workspace, given: Document) -> Document:
     """Context within a budget; nothing is stored."""
-    return labelled(workspace.compose(**given))
+    return labelled(dict(workspace.compose(**given)))
 
 
 def search(calls: Calls, workspace: Workspace, given: Document) -> Document:
@@ -55,7 +55,7 @@ def search(calls: Calls, workspace: Workspace, given: Document) -> Document:
 
 def manifest(workspace: Workspace, identity: str) -> Document:
     """A recorded manifest with its messages; its labels are those of then."""
-    return labelled(workspace.replay(identity))
+    return labelled(dict(workspace.replay(identity)))
 
 
 def labelled(found: Document) -> Document:

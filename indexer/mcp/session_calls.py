@@ -20,7 +20,7 @@ def session(calls: Calls, workspace: Workspace, given: Document) -> Document:
     action = given["action"]
     if action not in SESSION_READS:
         workspace.agent_require(calls.writer(), "write")
-    result = ACTIONS[action](workspace, _Given(action, given, calls.agent))
+    result = dict(ACTIONS[action](workspace, _Given(action, given, calls.agent)))
     freshness = RECORDED
     if "items" in result:
         freshness = worst(item["freshness"] for item in result["items"])
@@ -74,10 +74,10 @@ def _pull(workspace: Workspace, given: _Given) -> Document:
 
 
 def _record(workspace: Workspace, given: _Given) -> Document:
-    return labelled(workspace.compose(**given.some("nodes", "query", "budget"), record=True))
+    return labelled(dict(workspace.compose(**given.some("nodes", "query", "budget"), record=True)))
 
 
-ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Document]]] = {
+ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Mapping[str, Any]]]] = {
     "list": lambda workspace, given: workspace.session_list(),
     "show": lambda workspace, given: workspace.session_show(
         given.need("name"), snapshot=given.snapshot()

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from indexer.engine.frames.agents import AgentsDocument
     from indexer.engine.frames.explain import ExplainDocument
     from indexer.engine.frames.notes import WrittenDocument
-    from indexer.engine.frames.read import (
-        FrameDocument,
-        FrameListDocument,
-        HeadListDocument,
-        NodeContextDocument,
-    )
+    from indexer.engine.frames.read import FrameDocument, FrameListDocument, HeadListDocument, NodeContextDocument
     from indexer.engine.make.commands import InvalidatedDocument
+    from indexer.engine.search.compose import ContextDocument
     from indexer.engine.search.sql import SqlDocument
+    from indexer.engine.sessions.imports import ImportedSessionDocument
+    from indexer.engine.sessions.read import ExportedSessionDocument, RenderedDocument, SessionsDocument
+    from indexer.engine.sessions.write import AnnotatedDocument, AttemptDocument, BegunDocument, CommittedDocument, EditedDocument, GroupedDocument, MovedDocument, RemovedDocument
     from indexer.engine.team.commands import PulledDocument, PushedDocument, SweptDocument
     from indexer.engine.tree.history import LogDocument
     from indexer.engine.tree.lock import LockDocument
@@ -144,7 +143,7 @@ class Methods(ABC):
         since: str | None = None,
         until: str | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> JsonObject:
+    ) -> ContextDocument:
         """A bounded selection of frames as messages, with its manifest.
 
         Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
@@ -152,7 +151,7 @@ class Methods(ABC):
         """
         return self._operate("compose", locals())
 
-    def replay(self, manifest: str) -> JsonObject:
+    def replay(self, manifest: str) -> ContextDocument:
         """The messages of a recorded manifest again.
 
         They are the same byte for byte, with the freshness as it was then.
@@ -347,7 +346,7 @@ class Methods(ABC):
         max_nodes: int | None = None,
         max_tokens: int | None = None,
         protect_turns: int | None = None,
-    ) -> JsonObject:
+    ) -> BegunDocument:
         """Begin a session, with a token budget and limits that pruning keeps."""
         return self._operate("session-new", locals())
 
@@ -373,7 +372,7 @@ class Methods(ABC):
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         allow_secrets: bool = False,
-    ) -> JsonObject:
+    ) -> CommittedDocument:
         """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
         return self._operate("session-append", locals())
 
@@ -393,13 +392,13 @@ class Methods(ABC):
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         allow_secrets: bool = False,
-    ) -> JsonObject:
+    ) -> EditedDocument:
         """Replace what a block says when compiled; what it said stays in the tree."""
         return self._operate("session-edit", locals())
 
     def session_annotate(
         self, name: str, target: str, priority: str, *, reason: str | None = None
-    ) -> JsonObject:
+    ) -> AnnotatedDocument:
         """Pin, skip or free a block."""
         return self._operate("session-annotate", locals())
 
@@ -409,11 +408,11 @@ class Methods(ABC):
 
     def session_move(
         self, name: str, node: str, parent: str, *, offset: int | None = None
-    ) -> JsonObject:
+    ) -> MovedDocument:
         """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
         return self._operate("session-move", locals())
 
-    def session_remove(self, name: str, node: str) -> JsonObject:
+    def session_remove(self, name: str, node: str) -> RemovedDocument:
         """Take a node out of the working tree."""
         return self._operate("session-remove", locals())
 
@@ -428,7 +427,7 @@ class Methods(ABC):
         priority: int | None = None,
         id: str | None = None,
         removable: bool = True,
-    ) -> JsonObject:
+    ) -> GroupedDocument:
         """Add an empty container.
 
         It goes once it is empty again, unless it is not removable.
@@ -447,7 +446,7 @@ class Methods(ABC):
         token_in: int | None = None,
         token_out: int | None = None,
         error: str | None = None,
-    ) -> JsonObject:
+    ) -> AttemptDocument:
         """Record a provider call, or how it ended, beside the history."""
         return self._operate("session-attempt", locals())
 
@@ -477,7 +476,7 @@ class Methods(ABC):
         data: str | None = None,
         form: str | None = None,
         allow_secrets: bool = False,
-    ) -> JsonObject:
+    ) -> ImportedSessionDocument:
         """A new session from an export, a snapshot or a chat log.
 
         It comes from a file or from what such a file would hold, checked whole before any is kept.
@@ -505,7 +504,7 @@ class Methods(ABC):
         """What differs between two snapshots."""
         return self._operate("session-diff", locals())
 
-    def session_render(self, name: str, snapshot: str | None = None) -> JsonObject:
+    def session_render(self, name: str, snapshot: str | None = None) -> RenderedDocument:
         """The provider thread, as text; it stands under `thread`."""
         return self._operate("session-render", locals())
 
@@ -528,11 +527,11 @@ class Methods(ABC):
 
     def session_export(
         self, name: str, snapshot: str | None = None, *, form: str | None = None
-    ) -> JsonObject:
+    ) -> ExportedSessionDocument:
         """A session with its log, a snapshot, or a chat log; its text stands under `data`."""
         return self._operate("session-export", locals())
 
-    def session_list(self) -> JsonObject:
+    def session_list(self) -> SessionsDocument:
         """Every session."""
         return self._operate("session-list", locals())
 

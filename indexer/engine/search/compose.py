@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.compiler import compile_stages
 from indexer.compose.candidates import Candidate, Loaded, digest, sealed
@@ -73,6 +73,26 @@ class _Gathered:
     """The first of those that a query does not find, which are counted but not yet named."""
 
 
+class ContextDocument(TypedDict):
+    """Result of `compose` and `replay`."""
+
+    manifest_id: str
+    candidates_sha256: str
+    root: str
+    budget: int
+    tokens: int
+    items: list[JsonObject]
+    omitted: JsonObject
+    messages: list[Message]
+    candidates: int
+    tokenizer: str
+    request: JsonObject
+    hashes: JsonObject
+    recorded: bool
+    freshness_as_of: str
+    missing: int | None
+
+
 def compose(
     engine: Engine,
     nodes: Sequence[str] = (),
@@ -91,7 +111,7 @@ def compose(
     since: str | None = None,
     until: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> JsonObject:
+) -> ContextDocument:
     """A bounded selection of frames as messages, with its manifest.
 
     Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
@@ -280,7 +300,7 @@ def _record(engine: Engine, manifest: JsonObject, selection: Selection) -> None:
 
 def _document(
     identity: str, manifest: JsonObject, messages: list[Message], recorded: bool, as_of: str
-) -> JsonObject:
+) -> ContextDocument:
     return {
         "manifest_id": identity,
         "candidates_sha256": manifest["candidates_sha256"],
@@ -301,7 +321,7 @@ def _document(
     }
 
 
-def replay(engine: Engine, manifest: str) -> JsonObject:
+def replay(engine: Engine, manifest: str) -> ContextDocument:
     """The messages of a recorded manifest again.
 
     They are the same byte for byte, with the freshness as it was then.

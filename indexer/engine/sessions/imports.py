@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core.arguments import File
 from indexer.core.clock import Clock
 from indexer.core.secrets import check_secrets
 from indexer.core.tokens import TokenCounter
-from indexer.engine.documents import JsonObject
 from indexer.engine.sessions.write import SessionContentError, check_name
 from indexer.errors import UsageError
 from indexer.sessions import Session
@@ -24,6 +23,18 @@ LARGEST: Final = 64 << 20
 """Bytes of a document to import; it becomes one journal record, so that it is whole or absent."""
 
 
+class ImportedSessionDocument(TypedDict):
+    """Result of `session import`."""
+
+    name: str
+    origin: str
+    cycle: int
+    records: int
+    commits: int
+    tokens: int
+    warnings: list[str]
+
+
 def import_session(
     engine: Engine,
     file: File | None = None,
@@ -32,7 +43,7 @@ def import_session(
     data: str | None = None,
     form: str | None = None,
     allow_secrets: bool = False,
-) -> JsonObject:
+) -> ImportedSessionDocument:
     """A new session from an export, a snapshot or a chat log.
 
     It comes from a file or from what such a file would hold, checked whole before any is kept.

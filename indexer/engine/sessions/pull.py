@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core.arguments import Count, Whole
 from indexer.engine.documents import JsonObject
-from indexer.engine.search.compose import compose
+from indexer.engine.search.compose import ContextDocument, compose
 from indexer.sessions import CommitRecord, Placement, Session, make_content
 from indexer.store.sessions import FRAME_ATTRIBUTE
 
@@ -76,7 +76,7 @@ def pull(
     return sessions.write_several(name, append, _told_again)
 
 
-def _where(composed: JsonObject, item: Mapping[str, Any], ttl: int, offset: int) -> Placement:
+def _where(composed: ContextDocument, item: Mapping[str, Any], ttl: int, offset: int) -> Placement:
     # The root's path is empty, and says something; an empty reason says nothing.
     said = {key: item.get(key) for key in _NAMED}
     named = {_NAMED[key]: value for key, value in said.items() if value or key == "path"}

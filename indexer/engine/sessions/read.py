@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core.arguments import Count
 from indexer.core.clock import iso_utc
@@ -61,7 +61,15 @@ def diff(
     return engine.sessions.read(name, compare)
 
 
-def render(engine: Engine, name: str, snapshot: str | None = None) -> JsonObject:
+class RenderedDocument(TypedDict):
+    """Result of `session render`."""
+
+    name: str
+    cycle: int
+    thread: str
+
+
+def render(engine: Engine, name: str, snapshot: str | None = None) -> RenderedDocument:
     """The provider thread, as text; it stands under `thread`."""
 
     def look(session: Session) -> tuple[int, list[dict[str, Any]]]:
@@ -102,9 +110,16 @@ def compile_session(
     return document
 
 
+class ExportedSessionDocument(TypedDict):
+    """Result of `session export`."""
+
+    name: str
+    data: str
+
+
 def export(
     engine: Engine, name: str, snapshot: str | None = None, *, form: str | None = None
-) -> JsonObject:
+) -> ExportedSessionDocument:
     """A session with its log, a snapshot, or a chat log; its text stands under `data`."""
     sessions = engine.sessions
     if form is not None and form not in FORMATS:
@@ -123,7 +138,13 @@ def export(
     return {"name": name, "data": data.decode("ascii")}
 
 
-def list_sessions(engine: Engine) -> JsonObject:
+class SessionsDocument(TypedDict):
+    """Result of `session list`."""
+
+    sessions: list[JsonObject]
+
+
+def list_sessions(engine: Engine) -> SessionsDocument:
     """Every session."""
     found = engine.sessions.store.summaries()
     for each in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core.arguments import Count, Whole
 from indexer.core.canonical import canonical_json
@@ -60,6 +60,15 @@ def check_name(name: str) -> str:
     return name
 
 
+class BegunDocument(TypedDict):
+    """Result of `session new`."""
+
+    name: str
+    cycle: int
+    budget: JsonObject
+    prune: JsonObject | None
+
+
 def new(
     engine: Engine,
     name: str,
@@ -69,7 +78,7 @@ def new(
     max_nodes: Count | None = None,
     max_tokens: Count | None = None,
     protect_turns: Count | None = None,
-) -> JsonObject:
+) -> BegunDocument:
     """Begin a session, with a token budget and limits that pruning keeps."""
     check_name(name)
     if on_budget is not None and on_budget not in (WARN, REJECT):
@@ -121,6 +130,24 @@ def _check_secrets(content: Mapping[str, Any], where: Placement, note: Note) -> 
     check_secrets(SessionContentError, "metadata", where.attributes, note.message, note.metadata)
 
 
+class CommittedDocument(TypedDict):
+    """Result of `session append`."""
+
+    id: str
+    commit: str
+    content_hash: str
+    tokens: int
+    total_tokens: int
+    cycle: int
+    warnings: list[str]
+
+
+class EditedDocument(CommittedDocument):
+    """Result of `session edit`."""
+
+    target: str | None
+
+
 def append(
     engine: Engine,
     name: str,
@@ -143,7 +170,7 @@ def append(
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     allow_secrets: bool = False,
-) -> JsonObject:
+) -> CommittedDocument:
     """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
     content = _content(type, text, payload, role, label)
     where = _placement(
@@ -183,7 +210,7 @@ def edit(
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     allow_secrets: bool = False,
-) -> JsonObject:
+) -> EditedDocument:
     """Replace what a block says when compiled; what it said stays in the tree."""
     where = _placement(ttl=ttl, priority=priority, id=id)
     note = Note(message, metadata)
@@ -211,7 +238,7 @@ def edit(
 _NAMED: Final = {"tool_io": "tool_name", "artifact": "artifact_type"}
 
 
-def _committed(session: Session, plan: Plan) -> JsonObject:
+def _committed(session: Session, plan: Plan) -> CommittedDocument:
     record = plan.record
     assert isinstance(record, CommitRecord)
     return {
@@ -225,9 +252,17 @@ def _committed(session: Session, plan: Plan) -> JsonObject:
     }
 
 
+class AnnotatedDocument(TypedDict):
+    """Result of `session annotate`."""
+
+    id: str
+    commit: str
+    priority: str
+
+
 def annotate(
     engine: Engine, name: str, target: str, priority: str, *, reason: str | None = None
-) -> JsonObject:
+) -> AnnotatedDocument:
     """Pin, skip or free a block."""
     if priority not in PRIORITIES:
         raise UsageError(
@@ -250,9 +285,18 @@ def commit(engine: Engine, name: str) -> JsonObject:
     }
 
 
+class MovedDocument(TypedDict):
+    """Result of `session move`."""
+
+    id: str
+    parent: str
+    offset: int
+    renamed: dict[str, str]
+
+
 def move(
     engine: Engine, name: str, node: str, parent: str, *, offset: Whole | None = None
-) -> JsonObject:
+) -> MovedDocument:
     """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
     parent = parent if parent.startswith("^") or parent not in _ALIASES else _ALIASES[parent]
 
@@ -274,10 +318,24 @@ def move(
 _ALIASES: Final = {"sys": "^sys", "ah": "^ah"}
 
 
-def remove(engine: Engine, name: str, node: str) -> JsonObject:
+class RemovedDocument(TypedDict):
+    """Result of `session remove`."""
+
+    removed: str
+
+
+def remove(engine: Engine, name: str, node: str) -> RemovedDocument:
     """Take a node out of the working tree."""
     engine.sessions.write(name, lambda s: s.plan_remove(node))
     return {"removed": node}
+
+
+class GroupedDocument(TypedDict):
+    """Result of `session group`."""
+
+    id: str
+    parent: str
+    cycle: int
 
 
 def group(
@@ -291,7 +349,7 @@ def group(
     priority: Whole | None = None,
     id: str | None = None,
     removable: bool = True,
-) -> JsonObject:
+) -> GroupedDocument:
     """Add an empty container.
 
     It goes once it is empty again, unless it is not removable.
@@ -302,6 +360,12 @@ def group(
     _, plan = engine.sessions.write(name, lambda s: s.plan_group(where, removable=removable))
     data = _data(plan)
     return {"id": data["node"]["id"], "parent": data["parent"], "cycle": data["node"]["cycle"]}
+
+
+class AttemptDocument(TypedDict):
+    """Result of `session attempt`."""
+
+    attempt: JsonObject
 
 
 def attempt(
@@ -316,7 +380,7 @@ def attempt(
     token_in: Count | None = None,
     token_out: Count | None = None,
     error: str | None = None,
-) -> JsonObject:
+) -> AttemptDocument:
     """Record a provider call, or how it ended, beside the history."""
     # A provider's message may repeat the key that it refuses.
     error = mask(error) if error is not None else None
