@@ -19,13 +19,31 @@ if TYPE_CHECKING:
     from indexer.engine.frames.agents import AgentsDocument
     from indexer.engine.frames.explain import ExplainDocument
     from indexer.engine.frames.notes import WrittenDocument
-    from indexer.engine.frames.read import FrameDocument, FrameListDocument, HeadListDocument, NodeContextDocument
+    from indexer.engine.frames.read import (
+        FrameDocument,
+        FrameListDocument,
+        HeadListDocument,
+        NodeContextDocument,
+    )
     from indexer.engine.make.commands import InvalidatedDocument
     from indexer.engine.search.compose import ContextDocument
     from indexer.engine.search.sql import SqlDocument
     from indexer.engine.sessions.imports import ImportedSessionDocument
-    from indexer.engine.sessions.read import ExportedSessionDocument, RenderedDocument, SessionsDocument
-    from indexer.engine.sessions.write import AnnotatedDocument, AttemptDocument, BegunDocument, CommittedDocument, EditedDocument, GroupedDocument, MovedDocument, RemovedDocument
+    from indexer.engine.sessions.read import (
+        ExportedSessionDocument,
+        RenderedDocument,
+        SessionsDocument,
+    )
+    from indexer.engine.sessions.write import (
+        AnnotatedDocument,
+        AttemptDocument,
+        BegunDocument,
+        CommittedDocument,
+        EditedDocument,
+        GroupedDocument,
+        MovedDocument,
+        RemovedDocument,
+    )
     from indexer.engine.team.commands import PulledDocument, PushedDocument, SweptDocument
     from indexer.engine.tree.history import LogDocument
     from indexer.engine.tree.lock import LockDocument

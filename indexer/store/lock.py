@@ -19,6 +19,10 @@ DEFAULT_WAIT: Final = 30.0
 """Seconds a command waits for another one to let go of the index."""
 
 
+_LOOKS: Final = 20
+"""How often the name of a holder is looked for."""
+
+
 class OwnerLock:
     """An flock on `.merkle/lock`, taken before the database is opened."""
 
@@ -33,7 +37,7 @@ class OwnerLock:
         pause = 0.005
         while not self._try():
             if time.monotonic() >= deadline:
-                raise locked_by(holder(self._path))
+                raise locked_by(self._holder())
             # Jitter, so that ten waiting commands do not knock in step.
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 1.5, 0.1)
@@ -58,6 +62,15 @@ class OwnerLock:
         os.pwrite(descriptor, note.encode(), 0)
         self._descriptor = descriptor
         return True
+
+    def _holder(self) -> tuple[int, str] | None:
+        """Who holds it; whoever has just taken it may not have written its name yet."""
+        for _ in range(_LOOKS):
+            found = holder(self._path)
+            if found is not None:
+                return found
+            time.sleep(0.01)
+        return None
 
     def identity(self) -> tuple[int, int]:
         """Device and inode of the lock file that is held."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,17 @@ def test_an_engine_that_could_not_open_lets_go(workspace: Path) -> None:
     lock = OwnerLock(workspace / ".merkle" / "lock", "test")
     lock.acquire(0)
     lock.release()
+
+
+def test_a_holder_that_has_not_written_its_name_yet_is_waited_for(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        note = b'{"pid": 4711, "role": "scan"}'
+        late = threading.Timer(0.05, os.pwrite, (descriptor, note, 0))
+        late.start()
+        with pytest.raises(LockedError, match="in use by process 4711"):
+            OwnerLock(path, "command").acquire(0)
+        late.join()
+    finally:
+        os.close(descriptor)
