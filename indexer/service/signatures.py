@@ -66,8 +66,16 @@ def methods() -> str:
         answer = operation.signature.answer
         if typing.is_typeddict(answer):
             answers.setdefault(answer.__module__, set()).add(answer.__name__)
-    imports = [f"    from {home} import {', '.join(sorted(n))}" for home, n in answers.items()]
+    imports = [_import(home, sorted(names)) for home, names in answers.items()]
     return "\n".join([_HEAD.format(imports="\n".join(sorted(imports))), *parts])
+
+
+def _import(home: str, names: list[str]) -> str:
+    line = f"    from {home} import {', '.join(names)}"
+    if len(line) <= WIDTH:
+        return line
+    listed = "".join(f"        {name},\n" for name in names)
+    return f"    from {home} import (\n{listed}    )"
 
 
 def _method(name: str, operation: Operation) -> str:
