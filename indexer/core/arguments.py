@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from indexer.errors import UsageError
+from indexer.errors import MalformedError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EXACTLY_ONE: Final = "takes_exactly_one_of"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +29,8 @@ class Shape:
     words: str
     schema: Mapping[str, Any]
     fits: Callable[[Any], bool]
+    taken: Callable[[Any], Any] = lambda value: value
+    """The value as an operation gets it."""
 
 
 def is_text(value: Any) -> bool:
@@ -38,7 +45,10 @@ def is_text(value: Any) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+    """A whole number, which JSON may spell with a point: 1.0 is an integer there."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return (isinstance(value, int) or value.is_integer()) and abs(value) < 1 << 63
 
 
 def _is_count(value: Any) -> bool:
@@ -51,8 +61,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_part(value: Any) -> bool:
-    pair = isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_count, value))
-    return pair and 1 <= value[0] <= value[1]
+    pair = isinstance(value, list | tuple) and len(value) == 2
+    return pair and all(_is_count(one) and one >= 1 for one in value)
 
 
 def _is_file(value: Any) -> bool:
@@ -80,11 +90,12 @@ _COUNT_SCHEMA: Final = {"type": "integer", "minimum": 0, "maximum": 10**9 - 1}
 
 TEXT: Final = Shape("text", {"type": "string"}, is_text)
 FLAG: Final = Shape("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))
-COUNT: Final = Shape("a whole number from 0 to 999999999", _COUNT_SCHEMA, _is_count)
+COUNT: Final = Shape("a whole number from 0 to 999999999", _COUNT_SCHEMA, _is_count, int)
 WHOLE: Final = Shape(
     "a whole number",
     {"type": "integer", "exclusiveMinimum": -(1 << 63), "exclusiveMaximum": 1 << 63},
     _is_whole,
+    int,
 )
 AMOUNT: Final = Shape(
     "a number, not negative",
@@ -95,6 +106,11 @@ SECONDS: Final = Shape(
     "a positive number of seconds",
     {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 10**6},
     lambda value: _is_number(value) and 0 < value < 10**6,
+)
+SOME_TEXT: Final = Shape(
+    "text, and not none",
+    {"type": "string", "minLength": 1},
+    lambda value: is_text(value) and value != "",
 )
 TEXTS: Final = Shape(
     "a list of texts",
@@ -116,10 +132,99 @@ PART: Final = Shape(
     "two numbers, part and parts",
     {"type": "array", "minItems": 2, "maxItems": 2, "items": {**_COUNT_SCHEMA, "minimum": 1}},
     _is_part,
+    lambda value: tuple(map(int, value)),
 )
 FILE: Final = Shape(
-    "the absolute path of a file", {"type": "string", "pattern": "^/[^\\u0000]*$"}, _is_file
+    "the absolute path of a file",
+    {"type": "string", "pattern": "^/[^\\u0000]*$"},
+    _is_file,
+    Path,
 )
+
+
+def one_of(*words: str) -> Shape:
+    """One of a few words."""
+    known = frozenset(words)
+    return Shape(
+        f"one of: {', '.join(words)}",
+        {"type": "string", "enum": list(words)},
+        lambda value: isinstance(value, str) and value in known,
+    )
+
+
+def whole_between(least: int, most: int) -> Shape:
+    """A whole number between two, both included."""
+    return Shape(
+        f"a whole number from {least} to {most}",
+        {"type": "integer", "minimum": least, "maximum": most},
+        lambda value: _is_whole(value) and least <= value <= most,
+        int,
+    )
+
+
+def some_of(*words: str) -> Shape:
+    """A list of some of a few words."""
+    known = frozenset(words)
+    return Shape(
+        f"a list of some of: {', '.join(words)}",
+        {"type": "array", "items": {"type": "string", "enum": list(words)}},
+        lambda value: isinstance(value, list | tuple) and all(one in known for one in value),
+    )
+
+
+def matching(words: str, pattern: str) -> Shape:
+    """Text of which all matches a pattern that Python and JSON Schema read alike."""
+    whole = re.compile(pattern)
+    return Shape(
+        words,
+        {"type": "string", "pattern": f"^(?:{pattern})$"},
+        lambda value: is_text(value) and whole.fullmatch(value) is not None,
+    )
+
+
+def objects(required: Mapping[str, Shape], optional: Mapping[str, Shape]) -> Shape:
+    """A list of objects with these keys.
+
+    Whoever takes them checks the keys with `checked`, and can say which of them is wrong.
+    """
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, list | tuple) and all(isinstance(one, Mapping) for one in value)
+
+    return Shape(
+        f"a list of objects with {', '.join(required)}, and perhaps {', '.join(optional)}",
+        {"type": "array", "items": object_schema(required, optional)},
+        fits,
+    )
+
+
+def object_schema(required: Mapping[str, Shape], optional: Mapping[str, Shape]) -> dict[str, Any]:
+    """The schema of an object with these keys; null stands for not given."""
+    given = {name: shape.schema for name, shape in required.items()}
+    given |= {name: {"anyOf": [shape.schema, {"type": "null"}]} for name, shape in optional.items()}
+    return {
+        "type": "object",
+        "properties": given,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def exactly_one(*names: str) -> Callable[[F], F]:
+    """Say of an operation that it takes one of some arguments, neither none nor several."""
+
+    def mark(function: F) -> F:
+        setattr(function, _EXACTLY_ONE, names)
+        return function
+
+    return mark
+
+
+def alternatives(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments of which a function takes exactly one."""
+    found: tuple[str, ...] = getattr(function, _EXACTLY_ONE, ())
+    return found
+
 
 # What operations write in their signatures where a plain type says too little.
 Count = Annotated[int, COUNT]
@@ -127,6 +232,7 @@ Whole = Annotated[int, WHOLE]
 Amount = Annotated[float, AMOUNT]
 Seconds = Annotated[float, SECONDS]
 File = Annotated[Path, FILE]
+IdPrefix = Annotated[str, matching("an id, or 6 or more of its first digits", "[0-9a-fA-F]{6,}")]
 
 _PLAIN: Final[dict[Any, Shape]] = {
     str: TEXT,
@@ -158,10 +264,12 @@ def checked(
     given = {name: value for name, value in values.items() if value is not None}
     for name in values:
         if name not in known:
-            raise UsageError(f"{name!r} is not an argument", hint=f"known: {', '.join(known)}")
+            raise MalformedError(f"{name!r} is not an argument", hint=f"known: {', '.join(known)}")
     for name, shape in known.items():
         if name in required and name not in given:
-            raise UsageError(f"{name} is required and must be {shape.words}")
+            raise MalformedError(
+                f"{name} is required and must be {shape.words}", hint=f"give {shape.words}"
+            )
         if name in given and not shape.fits(given[name]):
-            raise UsageError(f"{name} must be {shape.words}")
-    return given
+            raise MalformedError(f"{name} must be {shape.words}", hint=f"give {shape.words}")
+    return {name: known[name].taken(value) for name, value in given.items()}

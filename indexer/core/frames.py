@@ -27,6 +27,10 @@ MemoKey = NewType("MemoKey", bytes)
 """Everything a generator sees, wherever it stands."""
 
 GENERATED_AGENT_PREFIX: Final = "merkle:"
+REPEATING_AGENTS: Final = frozenset(
+    GENERATED_AGENT_PREFIX + name for name in ("outline", "summarize", "concatenate", "filter")
+)
+"""Makers whose texts have no words of their own: only a file's, or those of frames below."""
 ON_CONTENT: Final = "content"
 ON_LISTING: Final = "listing"
 

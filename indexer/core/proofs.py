@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.hashing import WorkspaceHash, workspace_hash
@@ -22,9 +22,6 @@ from indexer.errors import UncheckedError, UsageError
 
 FORMAT: Final = 1
 HASH: Final = "sha256"
-_KEYS: Final = ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof")
-_STEP_KEYS: Final = ("folder", "siblings")
-_SIBLING_KEYS: Final = ("name", "kind", "content_id")
 _ID: Final = re.compile("[0-9a-f]{64}")
 _KINDS: Final = {kind.label: kind for kind in Kind}
 
@@ -52,7 +49,36 @@ class Verdict:
     reason: str | None
 
 
-def prove(tree: Tree, path: str) -> dict[str, Any]:
+class SiblingDocument(TypedDict):
+    """Another child of a folder on the way."""
+
+    name: str
+    kind: str
+    content_id: str
+
+
+class ProofStepDocument(TypedDict):
+    """One folder on the way from a node to the root."""
+
+    folder: str
+    siblings: list[SiblingDocument]
+    """In byte order of their names."""
+
+
+class ProofDocument(TypedDict):
+    """A proof that a tree holds a node."""
+
+    format: int
+    hash: str
+    root: str
+    path: str
+    kind: str
+    content_id: str
+    node_id: str
+    proof: list[ProofStepDocument]
+
+
+def prove(tree: Tree, path: str) -> ProofDocument:
     """The proof for a path of the tree: per folder from it to the root, every other child."""
     if tree.algorithm.name != HASH:
         raise NoProofsError(
@@ -74,7 +100,7 @@ def prove(tree: Tree, path: str) -> dict[str, Any]:
     }
 
 
-def _steps(tree: Tree, path: str) -> Iterator[dict[str, Any]]:
+def _steps(tree: Tree, path: str) -> Iterator[ProofStepDocument]:
     while path:
         parent, name = paths.split(path)
         folder = tree.folder(parent)
@@ -83,7 +109,7 @@ def _steps(tree: Tree, path: str) -> Iterator[dict[str, Any]]:
         path = parent
 
 
-def _siblings(folder: Folder, name: str) -> list[dict[str, str]]:
+def _siblings(folder: Folder, name: str) -> list[SiblingDocument]:
     return [
         {"name": other, "kind": entry.kind.label, "content_id": entry.content_id.hex()}
         for other, entry in folder.entries.items()
@@ -97,7 +123,7 @@ def read_proof(text: bytes) -> dict[str, Any]:
         document = json.loads(text, object_pairs_hook=_without_doubles)
     except (ValueError, RecursionError) as error:
         raise _refused(f"it is not JSON: {error}") from None
-    return _fields(document, _KEYS, "a proof")
+    return _fields(document, ProofDocument, "a proof")
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -143,7 +169,7 @@ def _root_of(
         raise _refused("the root is a directory")
     for step in steps:
         parent, name = paths.split(path)
-        fields = _fields(step, _STEP_KEYS, "a step")
+        fields = _fields(step, ProofStepDocument, "a step")
         if fields["folder"] != parent:
             raise _refused("its steps are not the folders of the path")
         records = _records(algorithm, fields["siblings"])
@@ -163,7 +189,7 @@ def _records(algorithm: WorkspaceHash, siblings: Any) -> dict[bytes, bytes]:
     records: dict[bytes, bytes] = {}
     last = b""
     for sibling in siblings:
-        fields = _fields(sibling, _SIBLING_KEYS, "a sibling")
+        fields = _fields(sibling, SiblingDocument, "a sibling")
         if not paths.is_name(fields["name"]):
             raise _refused("a sibling has a name that no file can have")
         raw = paths.text_to_bytes(fields["name"])
@@ -176,8 +202,9 @@ def _records(algorithm: WorkspaceHash, siblings: Any) -> dict[bytes, bytes]:
     return records
 
 
-def _fields(value: Any, keys: tuple[str, ...], what: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or value.keys() != set(keys):
+def _fields(value: Any, declared: Any, what: str) -> dict[str, Any]:
+    keys = declared.__annotations__
+    if not isinstance(value, dict) or value.keys() != keys.keys():
         raise _refused(f"{what} has exactly the keys {', '.join(keys)}")
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -20,7 +21,7 @@ _ONLY_IDENTIFIERS: Final = "".join(c if _IDENTIFIER.match(c) else " " for c in m
 _PART: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _VOWEL: Final = re.compile(r"[aeiouy]")
 _LONGEST: Final = 64
-_REMEMBERED: Final = 20_000
+_REMEMBERED: Final = 100_000
 
 # Words that a question has and that tell nothing of what it is about.
 STOP_WORDS: Final = frozenset(
@@ -36,9 +37,9 @@ STOP_WORDS: Final = frozenset(
 )
 
 _terms_of: dict[str, tuple[int, ...]] = {}
+_part_terms: dict[str, int | None] = {}
 
 
-@lru_cache(maxsize=1 << 12)
 def stem(word: str) -> str:
     """A word without the endings of number and tense, so that `parsing` finds `parse`."""
     if len(word) < 4 or not word.isascii():
@@ -58,28 +59,57 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 15)
 def words_of(identifier: str) -> tuple[str, ...]:
     """The stems of an identifier's parts, and the whole of it where it has several."""
     parts = _PART.findall(identifier)
     words = [part.lower() for part in parts if 1 < len(part) <= _LONGEST]
     kept = [stem(word) for word in words if word not in STOP_WORDS]
-    if len(parts) > 1:
-        whole = identifier.strip("_").lower().replace("_", "")
-        if 1 < len(whole) <= _LONGEST:
-            kept.append(stem(whole))
+    if len(parts) > 1 and (whole := _whole(identifier)):
+        kept.append(whole)
     return tuple(dict.fromkeys(kept))
 
 
-@lru_cache(maxsize=1 << 12)
+def _whole(identifier: str) -> str | None:
+    """What stands for an identifier of several parts, however it is spelled."""
+    whole = identifier.strip("_").lower().replace("_", "")
+    return stem(whole) if 1 < len(whole) <= _LONGEST else None
+
+
 def term_of(word: str) -> int:
     """The number that stands for a word; two words share one about once in four billion."""
     return xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass")) & 0xFFFFFFFF
 
 
-def _identifiers(text: str) -> list[str]:
-    """The identifiers of the indexed part of a text, in order."""
-    indexed = text[:MAX_CHARACTERS]
+def _terms_for(identifier: str) -> tuple[int, ...]:
+    """The terms of an identifier's words; the same as of `words_of`, for very many of them."""
+    if identifier.islower() and identifier.isascii() and identifier.isalpha():
+        # Most are plain words.
+        part = _part_term(identifier)
+        return () if part is None else (part,)
+    parts = _PART.findall(identifier)
+    found = [term for part in parts if (term := _part_term(part.lower())) is not None]
+    if len(parts) > 1 and (whole := _whole(identifier)):
+        found.append(term_of(whole))
+    return tuple(dict.fromkeys(found))
+
+
+def _part_term(word: str) -> int | None:
+    """The term of a word in lower case; None where it tells nothing."""
+    try:
+        return _part_terms[word]
+    except KeyError:
+        pass
+    told = 1 < len(word) <= _LONGEST and word not in STOP_WORDS
+    if len(_part_terms) >= _REMEMBERED:
+        _part_terms.clear()
+    found = _part_terms[word] = term_of(stem(word)) if told else None
+    return found
+
+
+def identifiers(text: str, most: int = MAX_CHARACTERS) -> list[str]:
+    """The identifiers of the first characters of a text, in order."""
+    indexed = text[:most]
     if indexed.isascii():
         # Twice as fast as the expression, and most texts are.
         return indexed.translate(_ONLY_IDENTIFIERS).split()
@@ -88,19 +118,27 @@ def _identifiers(text: str) -> list[str]:
 
 def words_in(text: str) -> tuple[str, ...]:
     """Every word of a short text once, in the order of first appearance."""
-    return tuple(dict.fromkeys(word for one in _identifiers(text) for word in words_of(one)))
+    return tuple(dict.fromkeys(word for one in identifiers(text) for word in words_of(one)))
 
 
 def count_terms(text: str) -> dict[int, int]:
     """How often each term occurs in the indexed part of a text."""
+    return terms_of(Counter(identifiers(text)))
+
+
+def terms_of(counted: Mapping[str, int]) -> dict[int, int]:
+    """How often each term occurs in identifiers that occur so often."""
     counts: dict[int, int] = {}
     known = _terms_of
-    for identifier, count in Counter(_identifiers(text)).items():
+    for identifier, count in counted.items():
         terms = known.get(identifier)
         if terms is None:
             if len(known) >= _REMEMBERED:
                 known.clear()
-            terms = known[identifier] = tuple(map(term_of, words_of(identifier)))
+            terms = known[identifier] = _terms_for(identifier)
         for term in terms:
-            counts[term] = counts.get(term, 0) + count
+            if term in counts:
+                counts[term] += count
+            else:
+                counts[term] = count
     return counts

@@ -1,4 +1,4 @@
-"""The first telling line of a comment or docstring."""
+"""The first telling sentence of a comment or docstring."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 # Nobody states a summary later than this; a licence of a thousand lines is not read through.
 CLIP = 4096
+MAX_SAID = 400
 
 _MARKER = re.compile(rb"^\s*(?:/\*+!?|\*+/|///?!?|//!|\*|#+!?|--+|;+)?[ \t]?")
 _CLOSER = re.compile(rb"\s*\*+/\s*$")
@@ -23,27 +24,49 @@ _DIRECTIVE = re.compile(
 _TAG = re.compile(rb"@(?:file|fileoverview|brief|module|overview|summary|description)\s+")
 _ANY_TAG = re.compile(rb"@\w+")
 _INLINE_TAG = re.compile(rb"\{@\w+\s+([^{}]*)\}|</?[a-zA-Z][^<>]{0,40}>")
+_ENDS = re.compile(rb"[.!?](?=[\"')\]]*(?:\s|$))")
+_ABBREVIATION = re.compile(rb"(?i)(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|fig|eg|ie|[a-z])\.)$")
+_FIELD = re.compile(rb":\w+|>>>|[-*] |(?:Args|Arguments|Parameters|Returns|Raises|Yields):")
 _DOCSTRING = re.compile(rb"^[rRbBuU]{0,2}(\"\"\"|'''|\"|')")
 
 
-def comment_line(comments: Iterable[bytes]) -> bytes:
-    """The first line that says something, without its comment marks."""
+def first_said(comments: Iterable[bytes]) -> bytes:
+    """The first sentence of a comment that says something, without comment marks."""
+    said: list[bytes] = []
     for comment in comments:
         for line in _CLOSER.sub(b"", comment[:CLIP]).split(b"\n"):
-            said = _MARKER.sub(b"", line, count=1).strip()
-            said = _CLOSER.sub(b"", said)
-            if not said or _DECORATION.fullmatch(said) or _DIRECTIVE.match(said):
+            words = _CLOSER.sub(b"", _MARKER.sub(b"", line, count=1).strip())
+            plain = _DECORATION.fullmatch(words) or _DIRECTIVE.match(words)
+            if said and (plain or _ANY_TAG.match(words)):
+                # The paragraph is over.
+                return _sentence(said)
+            if not words or plain:
                 continue
-            said = _TAG.sub(b"", said, count=1)
-            if _ANY_TAG.match(said):
+            words = _TAG.sub(b"", words, count=1)
+            if _ANY_TAG.match(words):
                 # Tags come after the description: there is none.
                 return b""
-            if b"<" in said or b"{@" in said:
-                said = _INLINE_TAG.sub(rb"\1", said)
-            said = b" ".join(said.split())
-            if said:
-                return said
-    return b""
+            if b"<" in words or b"{@" in words:
+                words = _INLINE_TAG.sub(rb"\1", words)
+            said.append(words)
+            if _is_enough(said):
+                return _sentence(said)
+    return _sentence(said)
+
+
+def _is_enough(said: list[bytes]) -> bool:
+    """Whether the last line ends a sentence, or more than a sentence has been read."""
+    return _ENDS.search(said[-1]) is not None or sum(map(len, said)) > MAX_SAID
+
+
+def _sentence(said: list[bytes]) -> bytes:
+    """The first sentence of some lines, or as much of it as anybody reads."""
+    text = b" ".join(b" ".join(said).split())
+    for found in _ENDS.finditer(text):
+        # An abbreviation is no end, and a sentence of one word says too little.
+        if not _ABBREVIATION.search(text, max(0, found.start() - 8), found.end()):
+            return text[: found.end()]
+    return text
 
 
 def is_boilerplate(comments: Iterable[bytes]) -> bool:
@@ -51,16 +74,24 @@ def is_boilerplate(comments: Iterable[bytes]) -> bool:
     return any(_BOILERPLATE.search(comment[:CLIP]) for comment in comments)
 
 
-def docstring_line(literal: bytes) -> bytes:
-    """The first line of a Python string literal; an f-string is no docstring."""
+def docstring_said(literal: bytes) -> bytes:
+    """The first sentence of a Python string literal; an f-string is no docstring."""
     opened = _DOCSTRING.match(literal)
     if opened is None:
         return b""
     text = literal[opened.end() :]
     if text.endswith(opened[1]):
         text = text[: -len(opened[1])]
+    said: list[bytes] = []
     for line in text[:CLIP].split(b"\n"):
-        said = b" ".join(line.split())
-        if said and not _DECORATION.fullmatch(said):
-            return said
-    return b""
+        words = line.strip()
+        if not words or _DECORATION.fullmatch(words):
+            if said:
+                break
+            continue
+        if said and _FIELD.match(words):
+            break
+        said.append(words)
+        if _is_enough(said):
+            break
+    return _sentence(said)

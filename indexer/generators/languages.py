@@ -38,6 +38,7 @@ for _language, _suffixes in {
     "swift": "swift",
     "terraform": "tf tfvars",
     "xml": "xml xsd xsl svg plist",
+    "gettext": "po pot",
 }.items():
     for _suffix in _suffixes.split():
         _BY_SUFFIX[_suffix] = _language
@@ -67,6 +68,11 @@ _BY_NAME = {
 }
 
 _INTERPRETER = re.compile(rb"#![^\n]{0,200}?\b(python|node|deno|bun|bash|zsh|sh|ruby|perl)")
+# A text with a heading that is underlined, and with a directive or a role, is reStructuredText.
+_RST = re.compile(
+    rb"(?s)(?:^|\n)[^\s][^\n]{2,}\n([=~^*#-])\1{2,}[ \t]*\n.*?\n(?:\.\. [\w:]|[^\n]{0,200}:\w+:`)"
+)
+_RST_WITHIN = 8192
 _BY_INTERPRETER = {
     b"python": "python",
     b"node": "javascript",
@@ -80,16 +86,26 @@ _BY_INTERPRETER = {
 }
 
 
-def language_of(name: str, content: bytes) -> str:
-    """The language of a file; `text` where nothing says more."""
+def ending_of(name: str) -> str:
+    """All of a file's name that has a say in its language, so that a rename keeps what is known.
+
+    A whole name, or `*.` and what follows its last dot.
+    """
     # Only ASCII letters are folded, so that the answer is the same under every Unicode version.
     folded = name.lower() if name.isascii() else name
-    known = _BY_NAME.get(folded)
-    if known is not None:
-        return known
     stem, dot, suffix = folded.rpartition(".")
-    if dot and stem:
-        return _BY_SUFFIX.get(suffix, "text")
+    return f"*.{suffix}" if dot and stem and folded not in _BY_NAME else folded
+
+
+def language_of(name: str, content: bytes) -> str:
+    """The language of a file; `text` where nothing says more."""
+    ending = ending_of(name)
+    if ending == "*.txt" and _RST.search(content, 0, _RST_WITHIN):
+        return "rst"
+    if ending.startswith("*."):
+        return _BY_SUFFIX.get(ending[2:], "text")
+    if ending in _BY_NAME:
+        return _BY_NAME[ending]
     if content.startswith(b"#!"):
         found = _INTERPRETER.match(content)
         if found is not None:

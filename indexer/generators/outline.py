@@ -8,34 +8,31 @@ from itertools import chain
 from typing import ClassVar
 
 from indexer.generators.base import FileInput, FingerprintParts, GeneratorOptionsError
+from indexer.generators.bulk import bulk_outline
 from indexer.generators.config import config_outline
-from indexer.generators.fallback import as_text, binary_outline, head_outline
-from indexer.generators.languages import language_of
+from indexer.generators.documents import document_outline
+from indexer.generators.fallback import binary_outline, head_outline
 from indexer.generators.lines import cut, shown
-from indexer.generators.markdown import markdown_outline, rst_outline
-from indexer.generators.tractable import is_tractable
-from indexer.generators.treesitter import collect, is_parsed, versions
+from indexer.generators.parsed import PARSED, ParsedFile, parse
+from indexer.generators.treesitter import versions
 from indexer.generators.walk import Symbol, Walk
 
-# Beyond this only the beginning is parsed; generated tables are the only sources so large.
-PARSED = 512 * 1024
 MAX_IMPORTS = 40
 
 _CONFIG = frozenset(("json", "yaml", "toml", "ini"))
-_DOCUMENTS = {"markdown": markdown_outline, "rst": rst_outline}
 _LIMITS = {"max_symbols": (1, 10_000), "max_line": (40, 2_000), "head_lines": (1, 200)}
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineGenerator:
-    """Symbols with signatures and first doc lines; headings, keys or the head of other files."""
+    """Symbols with signatures and first sentences; headings, keys or the head of other files."""
 
     max_symbols: int = 400
     max_line: int = 240
     head_lines: int = 20
 
     name: ClassVar[str] = "outline"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
 
     def __post_init__(self) -> None:
         for option, (low, high) in _LIMITS.items():
@@ -66,45 +63,49 @@ class OutlineGenerator:
 
     def generate(self, source: FileInput) -> str:
         """The outline of one file."""
-        text = as_text(source.content)
+        return self.outline(parse(source))
+
+    def outline(self, file: ParsedFile) -> str:
+        """The outline of a file that is parsed already."""
+        language, text = file.language, file.text
         if text is None:
-            return binary_outline(source.content)
-        language = language_of(source.name, text)
+            return binary_outline(file.content)
         if not text.strip():
             return f"[{language}] empty file\n"
-        if is_parsed(language):
-            return self._symbols(language, text)
-        document = _DOCUMENTS.get(language)
-        if document is not None:
-            return document(text, width=self.max_line, limit=self.max_symbols)
+        bulk = bulk_outline(file.name, language, text, self.max_line)
+        if bulk is not None:
+            return bulk
+        if file.walk is not None:
+            return self._symbols(language, text, file.walk)
+        if file.document is not None:
+            return document_outline(
+                language, file.document, width=self.max_line, limit=self.max_symbols
+            )
         if language in _CONFIG:
             return config_outline(language, text, width=self.max_line, limit=self.max_symbols)
         return head_outline(language, text, width=self.max_line, lines=self.head_lines)
 
-    def _symbols(self, language: str, text: bytes) -> str:
-        parsed = text if len(text) <= PARSED else text[: text.rfind(b"\n", 0, PARSED) + 1 or PARSED]
-        if not is_tractable(language, parsed):
-            return head_outline(language, text, width=self.max_line, lines=self.head_lines)
-        walk = collect(language, parsed)
-        if language == "python" and not (walk.symbols or walk.doc or walk.imports):
+    def _symbols(self, language: str, text: bytes, walk: Walk) -> str:
+        listed = [symbol for symbol in walk.symbols if not symbol.is_hidden]
+        if language == "python" and not (listed or walk.doc or walk.imports):
             # A script of plain statements has no symbols; its beginning says what it does.
             return head_outline(language, text, width=self.max_line, lines=self.head_lines)
         lines = [f"[{language}] ".encode() + walk.doc]
         if walk.imports:
             lines.append(_imports(walk.imports))
-        symbols, left_out = _most_telling(walk.symbols, self.max_symbols)
+        symbols, left_out = _most_telling(listed, self.max_symbols)
         lines.extend(self._line(symbol, walk) for symbol in symbols)
         out = [cut(line.rstrip(), self.max_line) for line in shown(b"\n".join(lines)).split("\n")]
         if left_out + walk.left_out:
             out.append(f"… {left_out + walk.left_out} more symbols")
-        if len(parsed) < len(text):
+        if len(walk.source) < len(text):
             out.append(f"(partial: only the first {PARSED} bytes are outlined)")
         if walk.partial:
             out.append("(partial: the source has syntax errors)")
         return "\n".join(out) + "\n"
 
     def _line(self, symbol: Symbol, walk: Walk) -> bytes:
-        signature = walk.tidy(symbol.signature)
+        signature = walk.signature(symbol)
         if symbol.doc:
             signature += b" -- " + symbol.doc
         # Cut roughly by bytes here, exactly by characters once decoded.

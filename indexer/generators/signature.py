@@ -21,6 +21,7 @@ PYTHON_LITERALS = (
     rb"(#[^\n]*)|\"\"\".*?\"\"\"|'''.*?'''|" + _DOUBLE + b"|" + _SINGLE,
     rb"""["'#]""",
 )
+HASH_LITERALS = (rb"(#[^\n]*)|" + _DOUBLE + b"|" + _SINGLE, rb"""["'#]""")
 C_LITERALS = (_C_COMMENT + b"|" + _DOUBLE + b"|" + _SINGLE, rb"""["']|//|/\*""")
 # A lone quote in Rust opens a lifetime far more often than a character.
 RUST_LITERALS = (
@@ -108,6 +109,8 @@ C_RULES = (
     _CLOSING_BRACE,
     _EMPTY_BRACES,
 )
+
+CPP_RULES = (*C_RULES, _ANGLES)
 
 
 def tidier(

@@ -24,6 +24,15 @@ GRAMMARS = {
     "rust": ("tree-sitter-rust", "language"),
     "java": ("tree-sitter-java", "language"),
     "c": ("tree-sitter-c", "language"),
+    # The extra `languages` brings these.
+    "c++": ("tree-sitter-cpp", "language"),
+    "c#": ("tree-sitter-c-sharp", "language"),
+    "ruby": ("tree-sitter-ruby", "language"),
+    "php": ("tree-sitter-php", "language_php"),
+    "kotlin": ("tree-sitter-kotlin", "language"),
+    "swift": ("tree-sitter-swift", "language"),
+    "scala": ("tree-sitter-scala", "language"),
+    "shell": ("tree-sitter-bash", "language"),
 }
 RUNTIME = "tree-sitter"
 ABSENT = "absent"
@@ -47,6 +56,14 @@ def versions() -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def versions_for(language: str) -> tuple[tuple[str, str], ...]:
+    """What of that a file in one language depends on."""
+    if language not in GRAMMARS:
+        return ()
+    wanted = (RUNTIME, GRAMMARS[language][0])
+    return tuple(found for found in versions() if found[0] in wanted)
+
+
 @cache
 def is_parsed(language: str) -> bool:
     """Whether files in this language are parsed here; the fingerprint says the same."""
@@ -58,9 +75,8 @@ def is_parsed(language: str) -> bool:
 
 def collect(language: str, source: bytes) -> Walk:
     """Parse the source and collect its symbols; errors in it leave a partial result."""
-    table = grammar(language)
-    walk = Walk(source, table.tidy)
-    walk.run(parser_of(language).parse(source).root_node, table)
+    walk = Walk(source, grammar(language))
+    walk.run(parser_of(language).parse(source).root_node)
     return walk
 
 

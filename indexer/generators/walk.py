@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from indexer.generators.comments import comment_line, is_boilerplate
+from indexer.generators.comments import first_said, is_boilerplate
 from indexer.generators.signature import CLIP, Tidy
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ MAX_COLLECTED = 20_000
 MAX_DEPTH = 6
 MAX_VALUE = 60
 
+_QUOTES = b"\"'"
 _INNER = (b"//!", b"/*!")
 # A function in a value has a body, and bodies are never shown.
 _CODE = re.compile(rb"=>|\bfunction\b|\blambda\b|\bfunc\b|\)\s*\{|\|[^|]*\|")
@@ -26,16 +27,35 @@ _SECRET = re.compile(rb"(?i)secret|passw|token|api_?key|private_?key|credential"
 
 
 class Symbol(NamedTuple):
-    """One line of an outline before it is tidied and cut."""
+    """One declaration: a line of an outline before it is tidied and cut, and where it stands."""
 
     depth: int
     signature: bytes
     doc: bytes
+    kind: str
+    """What it is; empty for a line of the outline that declares nothing."""
+    name: bytes
+    owner: bytes
+    """The type it belongs to where the source says so elsewhere than around it."""
+    start: int
+    end: int
+    line: int
+    end_line: int
+    is_hidden: bool
+    """Whether it stands inside a function, where an outline does not look."""
+
+
+class Below(NamedTuple):
+    """The node whose children come next, so many levels deeper, inside a function or not."""
+
+    node: Node
+    deeper: int = 1
+    hidden: bool = False
 
 
 # What a handler says: nothing below is of interest; keep the comment above for the next node;
-# or go on with this node's children, so many levels deeper.
-Next = tuple["Node", int] | Literal[True] | None
+# or go on with a node's children.
+Next = Below | Literal[True] | None
 KEEP: Final = True
 Handler = Callable[["Node", "Walk"], Next]
 
@@ -47,6 +67,14 @@ class Grammar:
     handlers: Mapping[str, Handler]
     tidy: Tidy
     comments: frozenset[str] = frozenset()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """What a node of a type declares."""
+    nested: tuple[bytes, ...] = ()
+    """What a function's body has one of when there are functions or classes in it."""
+
+
+NESTED_KINDS: Final = frozenset(("function", "class"))
+"""What is of interest inside functions."""
 
 
 @dataclass(slots=True)
@@ -54,28 +82,44 @@ class Walk:
     """What has been collected so far, and where the walk is."""
 
     source: bytes
-    tidy: Tidy
+    grammar: Grammar
     symbols: list[Symbol] = field(default_factory=list)
     imports: set[bytes] = field(default_factory=set)
     doc: bytes = b""
     partial: bool = False
     left_out: int = 0
     depth: int = 0
+    hidden: bool = False
     prefixes: list[bytes] = field(default_factory=list)
+    _shown: int = 0
+    _tidied: dict[bytes, bytes] = field(default_factory=dict)
     _comments: list[Node] = field(default_factory=list)
     _comments_end: int = 0
     _last: Node | None = None
     _outer: Node | None = None
 
-    def run(self, root: Node, grammar: Grammar) -> None:
+    @property
+    def tidy(self) -> Tidy:
+        """How this language's signatures are spelled."""
+        return self.grammar.tidy
+
+    def signature(self, symbol: Symbol) -> bytes:
+        """A symbol's signature as it is shown; outlines and facts both ask for it."""
+        known = self._tidied.get(symbol.signature)
+        if known is None:
+            known = self._tidied[symbol.signature] = self.grammar.tidy(symbol.signature)
+        return known
+
+    def run(self, root: Node) -> None:
         """Visit declarations in order of the source; iterative, for any depth of nesting."""
-        handlers, comments = grammar.handlers, grammar.comments
-        levels = [(_children(root), 0)]
-        visits = 0
+        handlers, comments = self.grammar.handlers, self.grammar.comments
+        levels = [(_children(root), 0, False)]
+        # Counted apart: what is inside functions must not decide what is shown outside.
+        visits = [0, 0]
         while levels:
-            nodes, self.depth = levels[-1]
+            nodes, self.depth, self.hidden = levels[-1]
             for node in nodes:
-                visits += 1
+                visits[self.hidden] += 1
                 kind = node.type
                 handler = handlers.get(kind)
                 if handler is not None:
@@ -84,38 +128,85 @@ class Walk:
                         if self._comments or self.prefixes:
                             self._forget()
                         self._last = node
-                    elif isinstance(step, tuple):
+                    elif step is not KEEP:
                         self._last = None
-                        levels.append((_children(step[0]), self.depth + step[1]))
-                        if step[1]:
+                        hidden = self.hidden or step.hidden
+                        levels.append((_children(step.node), self.depth + step.deeper, hidden))
+                        if step.deeper:
                             self._forget()
                         break
                 elif kind in comments:
                     self._comment(node)
                 elif kind == "ERROR":
-                    # What parsed inside is shown. Errors inside bodies are never seen here, so
-                    # the note that an outline is partial does not flip on edits there.
-                    self.partial = True
-                    levels.append((_children(node), self.depth))
+                    # What parsed inside is shown. Errors inside bodies leave no mark, so the
+                    # note that an outline is partial does not flip on edits there.
+                    self.partial = self.partial or not self.hidden
+                    levels.append((_children(node), self.depth, self.hidden))
                     break
                 elif node.is_named:
                     self._forget()
                     self._last = node
             else:
                 levels.pop()
-            if visits > MAX_VISITS:
+            if visits[False] > MAX_VISITS:
                 self.left_out += 1
                 return
+            if visits[True] > MAX_VISITS:
+                levels = [level for level in levels if not level[2]]
+                visits[True] = 0
 
-    def emit(self, signature: bytes, doc: bytes = b"") -> None:
-        """Add a symbol at the present depth."""
-        if len(self.symbols) >= MAX_COLLECTED:
-            self.left_out += 1
+    def emit(
+        self,
+        node: Node,
+        signature: bytes,
+        doc: bytes = b"",
+        *,
+        kind: str | None = None,
+        name: bytes | None = None,
+        owner: bytes = b"",
+    ) -> None:
+        """Add a symbol at the present depth; its kind and name are the node's unless given."""
+        prefixes, self.prefixes = self.prefixes, []
+        if kind is None:
+            kind = self.grammar.kinds.get(node.type, "")
+        if self.hidden and kind not in NESTED_KINDS:
             return
-        if self.prefixes:
-            signature = b" ".join([*self.prefixes, signature])
-            self.prefixes = []
-        self.symbols.append(Symbol(self.depth, signature, doc))
+        count = len(self.symbols) - self._shown if self.hidden else self._shown
+        if count >= MAX_COLLECTED:
+            self.left_out += not self.hidden
+            return
+        self._shown += not self.hidden
+        if prefixes:
+            signature = b" ".join([*prefixes, signature])
+        if name is None:
+            named = node.child_by_field_name("name")
+            name = (
+                b"" if named is None else self.text(named.start_byte, named.end_byte).strip(_QUOTES)
+            )
+        whole = self._outer or node
+        row, (last, column) = whole.start_point[0], whole.end_point
+        # What ends with its line end is not in the line after it.
+        last -= column == 0 and last > row
+        self.symbols.append(
+            Symbol(
+                self.depth,
+                signature,
+                doc,
+                kind,
+                name,
+                owner,
+                whole.start_byte,
+                whole.end_byte,
+                row + 1,
+                last + 1,
+                self.hidden,
+            )
+        )
+
+    def add_import(self, module: bytes) -> None:
+        """Note what the file depends on; what only a function needs is not shown."""
+        if not self.hidden:
+            self.imports.add(module)
 
     def begin(self, node: Node) -> int:
         """Where the node's signature starts: at `export` and the like where there is one."""
@@ -154,13 +245,13 @@ class Walk:
         return shown if fits else "…".encode()
 
     def take_doc(self, node: Node) -> bytes:
-        """The first line of the comment right above the node."""
+        """The first sentence of the comment right above the node."""
         if not self._comments:
             return b""
         if (self._outer or node).start_point[0] > self._comments_end + 1 or self._is_inner():
             self._forget()
             return b""
-        said = comment_line(self._texts())
+        said = first_said(self._texts())
         self._comments = []
         return said
 
@@ -185,7 +276,7 @@ class Walk:
             if not self.doc and self.depth == 0 and (not self.symbols or self._is_inner()):
                 texts = self._texts()
                 if not is_boilerplate(texts):
-                    self.doc = comment_line(texts)
+                    self.doc = first_said(texts)
             self._comments = []
         if self.prefixes:
             self.prefixes = []
@@ -231,28 +322,37 @@ def first_named(node: Node) -> Node | None:
 
 
 def callable_handler(node: Node, walk: Walk) -> Next:
-    """A declaration shown up to its body, which is not entered."""
-    walk.emit(walk.head(node), walk.take_doc(node))
-    return None
+    """A declaration shown up to its body, which is entered only for functions in it."""
+    walk.emit(node, walk.head(node), walk.take_doc(node))
+    return nested(node.child_by_field_name("body"), walk)
 
 
 def whole_handler(node: Node, walk: Walk) -> Next:
     """A declaration without a body, shown as it is."""
-    walk.emit(walk.text(walk.begin(node), node.end_byte), walk.take_doc(node))
+    walk.emit(node, walk.text(walk.begin(node), node.end_byte), walk.take_doc(node))
     return None
 
 
 def container_handler(node: Node, walk: Walk) -> Next:
     """A declaration shown up to its body, whose members follow one level deeper."""
-    walk.emit(walk.head(node), walk.take_doc(node))
+    walk.emit(node, walk.head(node), walk.take_doc(node))
     return into(node.child_by_field_name("body"), walk)
 
 
 def transparent_handler(node: Node, walk: Walk) -> Next:
     """A node that is not shown itself; its children are."""
-    return node, 0
+    return Below(node, 0)
 
 
 def into(body: Node | None, walk: Walk) -> Next:
     """Go on inside a body, unless that is deeper than anyone reads."""
-    return None if body is None or walk.depth >= MAX_DEPTH else (body, 1)
+    return None if body is None or walk.depth >= MAX_DEPTH else Below(body)
+
+
+def nested(body: Node | None, walk: Walk) -> Next:
+    """Go on inside a function's body, where there are functions or classes in it."""
+    words = walk.grammar.nested
+    if body is None or not words or walk.depth >= MAX_DEPTH:
+        return None
+    find, start, end = walk.source.find, body.start_byte, body.end_byte
+    return Below(body, 1, True) if any(find(word, start, end) >= 0 for word in words) else None

@@ -57,6 +57,10 @@ class Rules:
             and head.config == self.config_for(entry)
         )
 
+    def is_made(self, head_of: HeadOf, path: str, entry: Entry) -> bool:
+        """Whether a node's own head is current."""
+        return self.is_current(head_of(path, self.agent_for(entry)), entry)
+
 
 class Step(NamedTuple):
     """One frame to make."""
@@ -109,9 +113,7 @@ def stale_steps(
                 yield from _below(rules, head_of, start, entry)
             else:
                 yield from _files_below(rules, head_of, start, entry, settled)
-        elif rules.wants(entry) and not rules.is_current(
-            head_of(start, rules.agent_for(entry)), entry
-        ):
+        elif rules.wants(entry) and not rules.is_made(head_of, start, entry):
             yield Step(start, entry)
 
 
@@ -123,7 +125,7 @@ def _below(rules: Rules, head_of: HeadOf, path: str, entry: Entry) -> Iterator[S
             yield Step(path, entry)
             continue
         wanted = rules.wants(entry)
-        if wanted and rules.is_current(head_of(path, rules.agent_for(entry)), entry):
+        if wanted and rules.is_made(head_of, path, entry):
             continue
         if wanted:
             stack.append((path, entry, True))
@@ -144,9 +146,7 @@ def _files_below(
     while stack:
         path, entry, before = stack.pop()
         if entry.folder is None:
-            if rules.wants(entry) and not rules.is_current(
-                head_of(path, rules.agent_for(entry)), entry
-            ):
+            if rules.wants(entry) and not rules.is_made(head_of, path, entry):
                 found += 1
                 yield Step(path, entry)
         elif before is not None:

@@ -20,19 +20,21 @@ from indexer.synthesis.base import (
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Children by name, kind and presence of a frame; an empty condition lets all through."""
+    """Children by name, kind, presence of a frame and its words; an empty condition lets all by."""
 
     then: Policy
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     framed: bool = False
+    match: tuple[str, ...] = ()
+    """Texts of which a child's frame has to hold one, whatever their case."""
 
     name: ClassVar[str] = "filter"
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
-        for option in ("include", "exclude", "kinds"):
+        for option in ("include", "exclude", "kinds", "match"):
             values = getattr(self, option)
             if not isinstance(values, tuple) or not all(isinstance(v, str) and v for v in values):
                 raise PolicyOptionsError(
@@ -59,6 +61,8 @@ class Filter:
             ("option.kinds", repr(self.kinds)),
             ("version", self.version),
         ]
+        if self.match:
+            own.append(("option.match", repr(self.match)))
         inner = [(f"then.{key}", value) for key, value in self.then.fingerprint_parts()]
         return tuple(sorted(own + inner))
 
@@ -79,7 +83,12 @@ class Filter:
             and (not self.framed or child.body is not None)
             and (included is None or included.match(child.name))
             and (excluded is None or not excluded.match(child.name))
+            and (not self.match or self._matches(child))
         ]
+
+    def _matches(self, child: ChildInput) -> bool:
+        body = (child.body or "").casefold()
+        return any(text.casefold() in body for text in self.match)
 
 
 def _globs(patterns: tuple[str, ...]) -> re.Pattern[str] | None:

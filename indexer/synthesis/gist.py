@@ -66,20 +66,17 @@ def gist_of(body: str) -> Gist:
     title = squeezed(lines[0][label.end() :])
     lead = ""
     names: list[str] = []
-    doc = ""
     for line in lines[1:]:
         if line.startswith("> "):
             lead = lead or squeezed(line[2:])
         elif label[1] == "folder":
             names.extend(_entries(line))
         elif not line.startswith(_NOT_SYMBOLS) and label[1] not in _PLAIN_LABELS:
-            signature, _, said = line.partition(" -- ")
-            doc = doc or said
+            signature = line.partition(" -- ")[0]
             name = line[2:] if line.startswith("- ") else symbol_name(signature)
             if name and name not in names:
                 names.append(name)
-    # A file without a word about itself is described by its first symbol that has one.
-    return Gist(title or squeezed(doc), lead, _most_public(names))
+    return Gist(title, lead, _most_public(names))
 
 
 def symbol_name(signature: str) -> str:

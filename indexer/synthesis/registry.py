@@ -44,7 +44,7 @@ def _summarize(options: Options, tokens: Tokens) -> Policy:
 
 
 def _filter(options: Options, tokens: Tokens) -> Policy:
-    own = ("include", "exclude", "kinds", "framed")
+    own = ("include", "exclude", "kinds", "match", "framed")
     _known("filter", options, (*own, "then", "options"))
     then, inner = options.get("then", "concatenate"), options.get("options", {})
     if not isinstance(then, str) or then == "filter":
@@ -56,11 +56,16 @@ def _filter(options: Options, tokens: Tokens) -> Policy:
         raise PolicyOptionsError(f"filter: options = {inner!r} is not a table")
     conditions = {
         option: tuple(value) if isinstance(value, list) else value
-        for option, value in options.items()
+        for option, value in ((name, _listed(name, value)) for name, value in options.items())
         if option in own
     }
     # The policy checks its own options.
     return Filter(make_policy(then, inner, tokens=tokens), **conditions)  # type: ignore[arg-type]
+
+
+def _listed(option: str, value: object) -> object:
+    """A single text where several could be is a list of one."""
+    return [value] if isinstance(value, str) and option != "framed" else value
 
 
 def _known(policy: str, options: Options, known: tuple[str, ...]) -> None:

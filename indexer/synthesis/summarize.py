@@ -34,7 +34,7 @@ class Summarize:
     max_tokens: int = DEFAULT_TOKENS
 
     name: ClassVar[str] = "summarize"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def __post_init__(self) -> None:
         checked_limit(self.name, "max_tokens", self.max_tokens, MIN_TOKENS, 1_000_000)

@@ -17,6 +17,14 @@ _MODULES = {
     "rust": "rust",
     "java": "java",
     "c": "c",
+    "c++": "cpp",
+    "c#": "csharp",
+    "ruby": "ruby",
+    "php": "php",
+    "kotlin": "kotlin",
+    "swift": "swift",
+    "scala": "scala",
+    "shell": "bash",
 }
 
 

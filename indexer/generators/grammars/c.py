@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from indexer.generators.signature import C_LITERALS, C_RULES, tidier
@@ -10,7 +11,6 @@ from indexer.generators.walk import (
     Handler,
     Next,
     Walk,
-    callable_handler,
     into,
     transparent_handler,
     whole_handler,
@@ -21,12 +21,32 @@ if TYPE_CHECKING:
 
 # Declarators nest by pointer and array; nobody writes more of them than this.
 _MAX_DECLARATORS = 16
+NAME = re.compile(rb"~?[A-Za-z_]\w*")
+
+
+def declared_name(node: Node, walk: Walk) -> bytes:
+    """The name that a declaration's declarators lead to."""
+    found: Node | None = node
+    for _ in range(_MAX_DECLARATORS):
+        inner = None if found is None else found.child_by_field_name("declarator")
+        if inner is None:
+            break
+        found = inner
+    if found is None or found is node:
+        return b""
+    name = NAME.search(walk.text(found.start_byte, found.end_byte))
+    return b"" if name is None else name[0]
+
+
+def _function(node: Node, walk: Walk) -> Next:
+    walk.emit(node, walk.head(node), walk.take_doc(node), name=declared_name(node, walk))
+    return None
 
 
 def _include(node: Node, walk: Walk) -> Next:
     path = node.child_by_field_name("path")
     if path is not None:
-        walk.imports.add(walk.text(path.start_byte, path.end_byte).strip(b'"'))
+        walk.add_import(walk.text(path.start_byte, path.end_byte).strip(b'"'))
     return None
 
 
@@ -35,14 +55,15 @@ def _define(node: Node, walk: Walk) -> Next:
     # A macro without a value is an include guard or a switch.
     if name is not None and value is not None:
         named = walk.text(name.start_byte, name.end_byte)
-        walk.emit(b"#define " + named + b" " + walk.value(named, value), walk.take_doc(node))
+        shown = b"#define " + named + b" " + walk.value(named, value)
+        walk.emit(node, shown, walk.take_doc(node))
     return None
 
 
 def _macro(node: Node, walk: Walk) -> Next:
     parameters = node.child_by_field_name("parameters")
     if parameters is not None:
-        walk.emit(walk.text(node.start_byte, parameters.end_byte), walk.take_doc(node))
+        walk.emit(node, walk.text(node.start_byte, parameters.end_byte), walk.take_doc(node))
     return None
 
 
@@ -52,7 +73,7 @@ def _specifier(node: Node, walk: Walk) -> Next:
         return None
     if node.type == "enum_specifier":
         return whole_handler(node, walk)
-    walk.emit(walk.head(node), walk.take_doc(node))
+    walk.emit(node, walk.head(node), walk.take_doc(node))
     return into(body, walk)
 
 
@@ -60,10 +81,20 @@ def _typed(node: Node, walk: Walk) -> Next:
     """A declaration whose type is spelled out in place: `typedef struct { … } name`."""
     kind = node.child_by_field_name("type")
     body = None if kind is None else kind.child_by_field_name("body")
+    named = declared_name(node, walk)
+    declarator = node.child_by_field_name("declarator")
+    if declarator is not None and declarator.type == "function_declarator" and body is None:
+        shown = walk.text(walk.begin(node), node.end_byte)
+        is_type = node.type == "type_definition"
+        kind_of = None if is_type else "prototype"
+        walk.emit(node, shown, walk.take_doc(node), kind=kind_of, name=named)
+        return None
     if kind is None or body is None or kind.type == "enum_specifier":
-        return whole_handler(node, walk)
+        walk.emit(node, walk.text(node.start_byte, node.end_byte), walk.take_doc(node), name=named)
+        return None
     before = walk.text(node.start_byte, body.start_byte).rstrip()
-    walk.emit(before + b" " + walk.text(body.end_byte, node.end_byte), walk.take_doc(node))
+    shown = before + b" " + walk.text(body.end_byte, node.end_byte)
+    walk.emit(node, shown, walk.take_doc(node), name=named)
     return into(body, walk)
 
 
@@ -77,7 +108,10 @@ def _declaration(node: Node, walk: Walk) -> Next:
         if declarator is None:
             break
         if declarator.type == "function_declarator":
-            return whole_handler(node, walk)
+            shown = walk.text(walk.begin(node), node.end_byte)
+            named = declared_name(node, walk)
+            walk.emit(node, shown, walk.take_doc(node), kind="prototype", name=named)
+            return None
         value = value or declarator.child_by_field_name("value")
         inner = declarator.child_by_field_name("declarator")
         if inner is None:
@@ -91,7 +125,8 @@ def _declaration(node: Node, walk: Walk) -> Next:
         tail = walk.text(declarator.end_byte, node.end_byte)
         if value is not None:
             tail = b" = " + walk.value(named, value)
-        walk.emit(before + tail, walk.take_doc(node))
+        kind_of = "constant" if named.isupper() else "variable"
+        walk.emit(node, before + tail, walk.take_doc(node), kind=kind_of, name=named)
     return None
 
 
@@ -106,7 +141,7 @@ HANDLERS: dict[str, Handler] = {
     "preproc_elifdef": transparent_handler,
     "linkage_specification": transparent_handler,
     "declaration_list": transparent_handler,
-    "function_definition": callable_handler,
+    "function_definition": _function,
     "declaration": _declaration,
     "type_definition": _typed,
     "struct_specifier": _specifier,
@@ -115,4 +150,16 @@ HANDLERS: dict[str, Handler] = {
     "field_declaration": _typed,
 }
 
-GRAMMAR = Grammar(HANDLERS, tidier(C_LITERALS, C_RULES), frozenset(("comment",)))
+KINDS = {
+    "preproc_def": "macro",
+    "preproc_function_def": "macro",
+    "function_definition": "function",
+    "type_definition": "type",
+    "struct_specifier": "struct",
+    "union_specifier": "union",
+    "enum_specifier": "enum",
+    "field_declaration": "field",
+    "declaration": "variable",
+}
+
+GRAMMAR = Grammar(HANDLERS, tidier(C_LITERALS, C_RULES), frozenset(("comment",)), KINDS)

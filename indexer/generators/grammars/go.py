@@ -22,23 +22,25 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _EXPORTED = re.compile(rb"[A-Z]")
+_RECEIVER = re.compile(rb"(\w+)\s*(?:\[[^\]]*\])?\s*,?\s*\)$")
+_SHAPES = {"struct_type": "struct", "interface_type": "interface"}
 
 
 def _package(node: Node, walk: Walk) -> Next:
     said = walk.take_doc(node)
     walk.doc = said or walk.doc
-    walk.emit(walk.text(node.start_byte, node.end_byte))
+    walk.emit(node, walk.text(node.start_byte, node.end_byte))
     return None
 
 
 def _import_spec(node: Node, walk: Walk) -> Next:
     path = node.child_by_field_name("path")
     if path is not None:
-        walk.imports.add(walk.text(path.start_byte, path.end_byte).strip(b'"`'))
+        walk.add_import(walk.text(path.start_byte, path.end_byte).strip(b'"`'))
     return None
 
 
-def _spec(keyword: bytes) -> Handler:
+def _spec(keyword: bytes, kind: str) -> Handler:
     def handler(node: Node, walk: Walk) -> Next:
         name = node.child_by_field_name("name")
         if name is None:
@@ -49,7 +51,7 @@ def _spec(keyword: bytes) -> Handler:
         value = node.child_by_field_name("value")
         end = node.end_byte if value is None else value.start_byte
         shown = keyword + walk.text(node.start_byte, end) + walk.value(named, value)
-        walk.emit(shown, walk.take_doc(node))
+        walk.emit(node, shown, walk.take_doc(node), kind=kind)
         return None
 
     return handler
@@ -65,14 +67,26 @@ def _type(node: Node, walk: Walk) -> Next:
     elif kind is not None and kind.type == "interface_type":
         body = kind
         end = kind.start_byte + len(b"interface")
-    walk.emit(b"type " + walk.text(node.start_byte, end), walk.take_doc(node))
+    shown = b"type " + walk.text(node.start_byte, end)
+    shape = "" if kind is None else kind.type
+    walk.emit(node, shown, walk.take_doc(node), kind=_SHAPES.get(shape, "type"))
     return into(body, walk)
 
 
 def _field(node: Node, walk: Walk) -> Next:
     tag = node.child_by_field_name("tag")
     end = node.end_byte if tag is None else tag.start_byte
-    walk.emit(walk.text(node.start_byte, end), walk.take_doc(node))
+    walk.emit(node, walk.text(node.start_byte, end), walk.take_doc(node))
+    return None
+
+
+def _method(node: Node, walk: Walk) -> Next:
+    receiver = node.child_by_field_name("receiver")
+    owner = b""
+    if receiver is not None:
+        found = _RECEIVER.search(walk.text(receiver.start_byte, receiver.end_byte))
+        owner = found[1] if found else b""
+    walk.emit(node, walk.head(node), walk.take_doc(node), owner=owner)
     return None
 
 
@@ -82,10 +96,10 @@ HANDLERS: dict[str, Handler] = {
     "import_spec_list": transparent_handler,
     "import_spec": _import_spec,
     "const_declaration": transparent_handler,
-    "const_spec": _spec(b"const "),
+    "const_spec": _spec(b"const ", "constant"),
     "var_declaration": transparent_handler,
     "var_spec_list": transparent_handler,
-    "var_spec": _spec(b"var "),
+    "var_spec": _spec(b"var ", "variable"),
     "type_declaration": transparent_handler,
     "type_spec": _type,
     "type_alias": _type,
@@ -93,7 +107,17 @@ HANDLERS: dict[str, Handler] = {
     "method_elem": whole_handler,
     "type_elem": whole_handler,
     "function_declaration": callable_handler,
-    "method_declaration": callable_handler,
+    "method_declaration": _method,
 }
 
-GRAMMAR = Grammar(HANDLERS, tidier(BACKTICK_LITERALS, GO_RULES), frozenset(("comment",)))
+GRAMMAR = Grammar(
+    HANDLERS,
+    tidier(BACKTICK_LITERALS, GO_RULES),
+    frozenset(("comment",)),
+    kinds={
+        "field_declaration": "field",
+        "method_elem": "function",
+        "function_declaration": "function",
+        "method_declaration": "method",
+    },
+)

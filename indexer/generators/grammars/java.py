@@ -29,7 +29,7 @@ def _package(node: Node, walk: Walk) -> Next:
     said = walk.take_doc(node)
     if said and not walk.doc and b"icense" not in said and b"opyright" not in said:
         walk.doc = said
-    walk.emit(walk.text(node.start_byte, node.end_byte))
+    walk.emit(node, walk.text(node.start_byte, node.end_byte))
     return None
 
 
@@ -37,7 +37,7 @@ def _import(node: Node, walk: Walk) -> Next:
     words = walk.text(node.start_byte, node.end_byte).rstrip(b"; \n").split()
     if words:
         # The package is what is depended on; its classes would fill the line.
-        walk.imports.add(words[-1].rpartition(b".")[0] or words[-1])
+        walk.add_import(words[-1].rpartition(b".")[0] or words[-1])
     return None
 
 
@@ -55,7 +55,7 @@ def _enum(node: Node, walk: Walk) -> Next:
     if len(names) > _MAX_CONSTANTS:
         names[-1] = "…".encode()
     listed = b" { " + b", ".join(names) + b" }" if names else b""
-    walk.emit(walk.head(node).rstrip() + listed, walk.take_doc(node))
+    walk.emit(node, walk.head(node).rstrip() + listed, walk.take_doc(node))
     return into(members, walk)
 
 
@@ -76,7 +76,8 @@ def _field(node: Node, walk: Walk) -> Next:
     shown = walk.text(node.start_byte, name.end_byte)
     if value is not None and named.isupper():
         shown += b" = " + walk.value(named, value)
-    walk.emit(shown, walk.take_doc(node))
+    kind = "constant" if named.isupper() else "field"
+    walk.emit(node, shown, walk.take_doc(node), kind=kind, name=named)
     return None
 
 
@@ -101,4 +102,15 @@ GRAMMAR = Grammar(
     HANDLERS,
     tidier(C_LITERALS, JAVA_RULES),
     frozenset(("line_comment", "block_comment")),
+    kinds={
+        "class_declaration": "class",
+        "interface_declaration": "interface",
+        "record_declaration": "class",
+        "annotation_type_declaration": "interface",
+        "enum_declaration": "enum",
+        "method_declaration": "function",
+        "constructor_declaration": "function",
+        "compact_constructor_declaration": "function",
+        "annotation_type_element_declaration": "function",
+    },
 )

@@ -15,6 +15,7 @@ from indexer.generators.walk import (
     container_handler,
     first_child,
     into,
+    nested,
     transparent_handler,
     whole_handler,
 )
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _ELLIPSIS = "…".encode()
+_DEFAULT = b"default"
 _CONSTANT = re.compile(rb"[A-Z][A-Za-z0-9_$]*")
 _MODULE = re.compile(rb"""["'`]([^"'`\n]{1,200})["'`]""")
 _REQUIRE = re.compile(rb"""require\s*\(\s*["'`]([^"'`\n]{1,200})["'`]\s*\)""")
@@ -36,13 +38,13 @@ _FUNCTIONS = frozenset(("arrow_function", "function_expression", "generator_func
 def _import(node: Node, walk: Walk) -> Next:
     found = _MODULE.search(walk.text(max(node.start_byte, node.end_byte - 300), node.end_byte))
     if found:
-        walk.imports.add(found[1])
+        walk.add_import(found[1])
     return None
 
 
 def _export(node: Node, walk: Walk) -> Next:
     if node.child_by_field_name("source") is not None:
-        walk.emit(walk.text(node.start_byte, node.end_byte), walk.take_doc(node))
+        walk.emit(node, walk.text(node.start_byte, node.end_byte), walk.take_doc(node))
         return _import(node, walk)
     inner = node.child_by_field_name("declaration")
     if inner is not None:
@@ -54,17 +56,23 @@ def _export(node: Node, walk: Walk) -> Next:
     return _valued(node, walk.begin(node), value, walk)
 
 
-def _valued(node: Node, start: int, value: Node, walk: Walk, keyword: bytes = b"") -> Next:
+def _valued(
+    node: Node, start: int, value: Node, walk: Walk, keyword: bytes = b"", name: bytes = b""
+) -> Next:
     """What a name or the module stands for: a function, a class, or something shown briefly."""
     kind = value.type
+    name = name or _DEFAULT
     if kind in _FUNCTIONS or kind == "class":
         body = value.child_by_field_name("body")
         end = value.end_byte if body is None else body.start_byte
         signature = keyword + walk.text(start, end).rstrip()
-        walk.emit(signature.removesuffix(b"=>").rstrip(), walk.take_doc(node))
-        return into(body, walk) if kind == "class" else None
+        shown = signature.removesuffix(b"=>").rstrip()
+        what = "class" if kind == "class" else "function"
+        walk.emit(node, shown, walk.take_doc(node), kind=what, name=name)
+        return into(body, walk) if kind == "class" else nested(body, walk)
     brief = walk.value(b"", value)
-    walk.emit(keyword + walk.text(start, value.start_byte) + brief, walk.take_doc(node))
+    shown = keyword + walk.text(start, value.start_byte) + brief
+    walk.emit(node, shown, walk.take_doc(node), kind="variable", name=name)
     return into(value, walk) if kind == "object" and brief == _ELLIPSIS else None
 
 
@@ -72,10 +80,11 @@ def _pair(node: Node, walk: Walk) -> Next:
     key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
     if key is None or value is None:
         return None
-    if value.type in _FUNCTIONS:
-        return _valued(node, node.start_byte, value, walk)
     named = walk.text(key.start_byte, key.end_byte)
-    walk.emit(named + b": " + walk.value(named, value), walk.take_doc(node))
+    if value.type in _FUNCTIONS:
+        return _valued(node, node.start_byte, value, walk, name=named)
+    shown = named + b": " + walk.value(named, value)
+    walk.emit(node, shown, walk.take_doc(node), kind="field", name=named)
     return None
 
 
@@ -99,18 +108,20 @@ def _variable(child: Node, keyword: bytes, node: Node, walk: Walk) -> Next:
     if value is not None:
         kind = value.type
         if kind in _FUNCTIONS or kind == "class":
-            return _valued(node, child.start_byte, value, walk, keyword)
+            named = walk.text(name.start_byte, name.end_byte)
+            return _valued(node, child.start_byte, value, walk, keyword, named)
         if kind == "call_expression":
             required = _REQUIRE.match(walk.text(value.start_byte, value.end_byte))
             if required:
-                walk.imports.add(required[1])
+                walk.add_import(required[1])
                 return None
     named = walk.text(name.start_byte, name.end_byte)
     if not walk.wrapped and not _CONSTANT.fullmatch(named):
         return None
     end = child.end_byte if value is None else value.start_byte
     shown = keyword + walk.text(child.start_byte, end) + walk.value(named, value)
-    walk.emit(shown, walk.take_doc(node))
+    kind_of = "constant" if named.isupper() else "variable"
+    walk.emit(node, shown, walk.take_doc(node), kind=kind_of, name=named)
     return None
 
 
@@ -123,11 +134,11 @@ def _statement(node: Node, walk: Walk) -> Next:
     if inner.type == "call_expression":
         required = _REQUIRE.match(walk.text(inner.start_byte, inner.end_byte))
         if required:
-            walk.imports.add(required[1])
+            walk.add_import(required[1])
             return None
         suite = _SUITE.match(walk.text(inner.start_byte, inner.end_byte))
         if suite:
-            walk.emit(suite[0] + b")", walk.take_doc(node))
+            walk.emit(node, suite[0] + b")", walk.take_doc(node))
         return None
     if inner.type != "assignment_expression":
         return None
@@ -140,17 +151,22 @@ def _statement(node: Node, walk: Walk) -> Next:
         or right.type == "class"
         or target.startswith((b"module.exports", b"exports."))
     ):
-        return _valued(node, inner.start_byte, right, walk)
+        name = target.rpartition(b".")[2]
+        return _valued(node, inner.start_byte, right, walk, name=name)
     return None
 
 
 def _field(node: Node, walk: Walk) -> Next:
     value = node.child_by_field_name("value")
+    name = node.child_by_field_name("name") or node.child_by_field_name("property")
+    named = b"" if name is None else walk.text(name.start_byte, name.end_byte)
     if value is None:
-        return whole_handler(node, walk)
-    if value.type in _FUNCTIONS:
-        return _valued(node, node.start_byte, value, walk)
-    walk.emit(walk.text(node.start_byte, value.start_byte), walk.take_doc(node))
+        shown = walk.text(walk.begin(node), node.end_byte)
+    elif value.type in _FUNCTIONS:
+        return _valued(node, node.start_byte, value, walk, name=named)
+    else:
+        shown = walk.text(node.start_byte, value.start_byte)
+    walk.emit(node, shown, walk.take_doc(node), kind="field", name=named)
     return None
 
 
@@ -201,4 +217,25 @@ HANDLERS: dict[str, Handler] = {
     "else_clause": transparent_handler,
 }
 
-GRAMMAR = Grammar(HANDLERS, tidier(BACKTICK_LITERALS, SCRIPT_RULES), frozenset(("comment",)))
+GRAMMAR = Grammar(
+    HANDLERS,
+    tidier(BACKTICK_LITERALS, SCRIPT_RULES),
+    frozenset(("comment",)),
+    kinds={
+        "function_declaration": "function",
+        "generator_function_declaration": "function",
+        "function_signature": "function",
+        "class_declaration": "class",
+        "abstract_class_declaration": "class",
+        "interface_declaration": "interface",
+        "internal_module": "module",
+        "module": "module",
+        "type_alias_declaration": "type",
+        "enum_declaration": "enum",
+        "method_definition": "function",
+        "method_signature": "function",
+        "abstract_method_signature": "function",
+        "property_signature": "field",
+    },
+    nested=(b"function", b"class "),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from indexer.generators.comments import CLIP, docstring_line
+from indexer.generators.comments import CLIP, docstring_said
 from indexer.generators.signature import PYTHON_LITERALS, PYTHON_RULES, tidier
 from indexer.generators.walk import (
     Grammar,
@@ -15,6 +15,7 @@ from indexer.generators.walk import (
     first_child,
     first_named,
     into,
+    nested,
     transparent_handler,
 )
 
@@ -45,14 +46,15 @@ def _string_line(node: Node | None, walk: Walk) -> bytes:
     if node is None or node.type != "string":
         return b""
     start = node.start_byte
-    return docstring_line(walk.source[start : min(node.end_byte, start + CLIP)])
+    return docstring_said(walk.source[start : min(node.end_byte, start + CLIP)])
 
 
 def _function(node: Node, walk: Walk) -> Next:
     last = node.child_by_field_name("return_type") or node.child_by_field_name("parameters")
     end = node.start_byte + 80 if last is None else last.end_byte
-    walk.emit(walk.text(node.start_byte, end), _docstring(node.child_by_field_name("body"), walk))
-    return None
+    body = node.child_by_field_name("body")
+    walk.emit(node, walk.text(node.start_byte, end), _docstring(body, walk))
+    return nested(body, walk)
 
 
 def _class(node: Node, walk: Walk) -> Next:
@@ -63,7 +65,7 @@ def _class(node: Node, walk: Walk) -> Next:
     )
     end = node.start_byte + 80 if last is None else last.end_byte
     body = node.child_by_field_name("body")
-    walk.emit(walk.text(node.start_byte, end), _docstring(body, walk))
+    walk.emit(node, walk.text(node.start_byte, end), _docstring(body, walk))
     return into(body, walk)
 
 
@@ -78,7 +80,7 @@ def _decorated(node: Node, walk: Walk) -> Next:
             if len(shown) > _MAX_DECORATOR:
                 shown = shown.partition(b"(")[0][:_MAX_DECORATOR] + "(…)".encode()
             walk.prefixes.append(shown)
-    return handler(definition, walk)
+    return walk.within(node, definition, handler)
 
 
 def _statement(node: Node, walk: Walk) -> Next:
@@ -109,21 +111,24 @@ def _assignment(node: Node, walk: Walk) -> None:
     if annotation is not None:
         shown += b": " + walk.tidy(walk.text(annotation.start_byte, annotation.end_byte))
     value = walk.value(name, node.child_by_field_name("right"))
-    walk.emit(shown + b" = " + value if value else shown)
+    signature = shown + b" = " + value if value else shown
+    kind = "constant" if annotation is None or name.isupper() else "variable"
+    walk.emit(node, signature, kind=kind, name=name)
 
 
 def _alias(node: Node, walk: Walk) -> Next:
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is not None and right is not None:
         name = walk.tidy(walk.text(left.start_byte, left.end_byte))
-        walk.emit(b"type " + name + b" = " + walk.tidy(walk.text(right.start_byte, right.end_byte)))
+        value = walk.tidy(walk.text(right.start_byte, right.end_byte))
+        walk.emit(node, b"type " + name + b" = " + value, name=name.partition(b"[")[0])
     return None
 
 
 def _import(node: Node, walk: Walk) -> Next:
     for name in node.children_by_field_name("name"):
         target = name.child_by_field_name("name") or name
-        walk.imports.add(walk.text(target.start_byte, target.end_byte))
+        walk.add_import(walk.text(target.start_byte, target.end_byte))
     return None
 
 
@@ -133,12 +138,12 @@ def _import_from(node: Node, walk: Walk) -> Next:
         return None
     target = walk.text(module.start_byte, module.end_byte)
     if target.strip(b"."):
-        walk.imports.add(target)
+        walk.add_import(target)
     else:
         # `from . import x` depends on x, not on the package as such.
         for name in node.children_by_field_name("name"):
             inner = name.child_by_field_name("name") or name
-            walk.imports.add(target + walk.text(inner.start_byte, inner.end_byte))
+            walk.add_import(target + walk.text(inner.start_byte, inner.end_byte))
     return None
 
 
@@ -161,4 +166,13 @@ HANDLERS: dict[str, Handler] = {
     "block": transparent_handler,
 }
 
-GRAMMAR = Grammar(HANDLERS, tidier(PYTHON_LITERALS, PYTHON_RULES, _PLAIN))
+GRAMMAR = Grammar(
+    HANDLERS,
+    tidier(PYTHON_LITERALS, PYTHON_RULES, _PLAIN),
+    kinds={
+        "function_definition": "function",
+        "class_definition": "class",
+        "type_alias_statement": "type",
+    },
+    nested=(b"def ", b"class "),
+)

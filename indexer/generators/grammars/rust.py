@@ -27,14 +27,14 @@ def _use(node: Node, walk: Walk) -> Next:
     if argument is not None:
         path = walk.text(argument.start_byte, argument.end_byte).partition(b"{")[0]
         path = b"".join(path.partition(b" as ")[0].split())
-        walk.imports.add(path.removesuffix(b"*").removesuffix(b"::") or b"crate")
+        walk.add_import(path.removesuffix(b"*").removesuffix(b"::") or b"crate")
     return None
 
 
 def _extern_crate(node: Node, walk: Walk) -> Next:
     name = node.child_by_field_name("name")
     if name is not None:
-        walk.imports.add(walk.text(name.start_byte, name.end_byte))
+        walk.add_import(walk.text(name.start_byte, name.end_byte))
     return None
 
 
@@ -54,7 +54,7 @@ def _structure(node: Node, walk: Walk) -> Next:
 
 def _module(node: Node, walk: Walk) -> Next:
     for_tests = _FOR_TESTS in walk.prefixes
-    walk.emit(walk.head(node), walk.take_doc(node))
+    walk.emit(node, walk.head(node), walk.take_doc(node))
     return None if for_tests else into(node.child_by_field_name("body"), walk)
 
 
@@ -65,14 +65,22 @@ def _valued(node: Node, walk: Walk) -> Next:
         return None
     named = walk.text(name.start_byte, name.end_byte)
     end = node.end_byte if value is None else value.start_byte
-    walk.emit(walk.text(node.start_byte, end) + walk.value(named, value), walk.take_doc(node))
+    shown = walk.text(node.start_byte, end) + walk.value(named, value)
+    walk.emit(node, shown, walk.take_doc(node), name=named)
     return None
+
+
+def _implementation(node: Node, walk: Walk) -> Next:
+    kind = node.child_by_field_name("type")
+    named = b"" if kind is None else walk.text(kind.start_byte, kind.end_byte).partition(b"<")[0]
+    walk.emit(node, walk.head(node), walk.take_doc(node), name=named.rpartition(b"::")[2])
+    return into(node.child_by_field_name("body"), walk)
 
 
 def _macro(node: Node, walk: Walk) -> Next:
     name = node.child_by_field_name("name")
     if name is not None:
-        walk.emit(walk.text(node.start_byte, name.end_byte), walk.take_doc(node))
+        walk.emit(node, walk.text(node.start_byte, name.end_byte), walk.take_doc(node))
     return None
 
 
@@ -86,7 +94,7 @@ HANDLERS: dict[str, Handler] = {
     "enum_variant": whole_handler,
     "field_declaration": whole_handler,
     "trait_item": container_handler,
-    "impl_item": container_handler,
+    "impl_item": _implementation,
     "foreign_mod_item": container_handler,
     "mod_item": _module,
     "function_item": callable_handler,
@@ -102,4 +110,22 @@ GRAMMAR = Grammar(
     HANDLERS,
     tidier(RUST_LITERALS, RUST_RULES),
     frozenset(("line_comment", "block_comment")),
+    kinds={
+        "struct_item": "struct",
+        "union_item": "union",
+        "enum_item": "enum",
+        "enum_variant": "member",
+        "field_declaration": "field",
+        "trait_item": "trait",
+        "impl_item": "impl",
+        "mod_item": "module",
+        "function_item": "function",
+        "function_signature_item": "function",
+        "associated_type": "type",
+        "type_item": "type",
+        "const_item": "constant",
+        "static_item": "variable",
+        "macro_definition": "macro",
+    },
+    nested=(b"fn ",),
 )

@@ -92,7 +92,7 @@ def check_extra() -> None:
     if find_spec("openai") is None:
         raise ModelExtraError(
             "frames that a model writes need the openai package",
-            hint="pip install 'merkle[llm]'",
+            hint="pip install 'merkle-indexer[llm]'",
         )
 
 

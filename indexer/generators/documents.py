@@ -1,9 +1,10 @@
-"""Documents by their headings: title, first paragraph, then the headings nested by level."""
+"""Documents by their headings, in Markdown and reStructuredText."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from indexer.generators.lines import cut, head, shown, squeezed
 
@@ -24,38 +25,60 @@ _ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}\s*$")
 _DIRECTIVE = re.compile(r"\.\. |:[\w-]+:")
 
 
+class Heading(NamedTuple):
+    """One heading; its section ends where the next one begins that is not below it."""
+
+    level: int
+    text: str
+    line: int
+
+
 @dataclass(slots=True)
-class _Document:
+class Document:
+    """What a document says of itself, and its headings."""
+
+    lines: int
     title: str = ""
     lead: list[str] = field(default_factory=list)
     lead_done: bool = False
-    headings: list[tuple[int, str]] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+    titled_by: Heading | None = None
+    """The heading that is its title."""
 
-    def heading(self, level: int, text: str) -> None:
+    def heading(self, level: int, text: str, line: int) -> None:
+        """Take in a heading."""
         said = _plain(text)
         self.end_paragraph()
         if not said:
             return
+        found = Heading(level, said, line)
         if not self.title and not self.headings and not self.lead:
-            self.title = said
+            self.title, self.titled_by = said, found
         else:
-            self.headings.append((level, said))
+            self.headings.append(found)
 
     def prose(self, line: str) -> None:
+        """Take in a line of the first paragraph."""
         if not self.lead_done:
             said = _plain(line)
             if said:
                 self.lead.append(said)
 
     def end_paragraph(self) -> None:
+        """Note that what follows belongs to another paragraph."""
         if self.lead:
             self.lead_done = True
 
 
-def markdown_outline(content: bytes, *, width: int, limit: int) -> str:
-    """The outline of a Markdown document."""
+def read_document(language: str, content: bytes) -> Document | None:
+    """A document by its headings; None where the language is none of documents."""
+    reader = _READERS.get(language)
+    return reader(content) if reader is not None and content.strip() else None
+
+
+def _read_markdown(content: bytes) -> Document:
     lines = _lines(content)
-    document = _Document()
+    document = Document(len(lines))
     at = _front_matter(lines, document)
     fence = ""
     while at < len(lines):
@@ -72,7 +95,7 @@ def markdown_outline(content: bytes, *, width: int, limit: int) -> str:
             continue
         atx = _ATX.match(line)
         if atx:
-            document.heading(len(atx[1]), atx[2] or "")
+            document.heading(len(atx[1]), atx[2] or "", at)
         elif line.startswith("<!--"):
             while "-->" not in line and at < len(lines):
                 line = lines[at]
@@ -80,20 +103,20 @@ def markdown_outline(content: bytes, *, width: int, limit: int) -> str:
         elif not line.strip() or line.startswith(("    ", "\t")):
             document.end_paragraph()
         elif at < len(lines) and _UNDERLINE.match(lines[at]) and not _NOT_PROSE.match(line):
-            document.heading(1 if "=" in lines[at] else 2, line)
+            document.heading(1 if "=" in lines[at] else 2, line, at)
             at += 1
         elif _NOT_PROSE.match(line):
             document.end_paragraph()
         else:
             document.prose(line)
-    return _render("markdown", document, width, limit)
+    return document
 
 
-def rst_outline(content: bytes, *, width: int, limit: int) -> str:
-    """The outline of a reStructuredText document; levels by first use of an adornment."""
+def _read_rst(content: bytes) -> Document:
+    """A reStructuredText document; levels by first use of an adornment."""
     lines = _lines(content)
-    document = _Document()
-    levels: list[str] = []
+    document = Document(len(lines))
+    levels: list[tuple[str, bool]] = []
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -102,22 +125,27 @@ def rst_outline(content: bytes, *, width: int, limit: int) -> str:
         adorned = _ADORNMENT.match(below)
         if line.strip() and adorned and len(below.rstrip()) >= len(line.rstrip()):
             if not _ADORNMENT.match(line):
-                if adorned[1] not in levels:
-                    levels.append(adorned[1])
-                document.heading(levels.index(adorned[1]) + 1, line)
+                # With a line above, too, it is another level.
+                mark = (adorned[1], at > 1 and lines[at - 2].rstrip() == below.rstrip())
+                if mark not in levels:
+                    levels.append(mark)
+                document.heading(levels.index(mark) + 1, line, at)
                 at += 1
         elif not line.strip() or line[0] in " \t" or _DIRECTIVE.match(line):
             document.end_paragraph()
         elif not _ADORNMENT.match(line):
             document.prose(line)
-    return _render("rst", document, width, limit)
+    return document
+
+
+_READERS = {"markdown": _read_markdown, "rst": _read_rst}
 
 
 def _lines(content: bytes) -> list[str]:
     return [line[:MAX_LINE] for line in shown(head(content, READ)).split("\n")]
 
 
-def _front_matter(lines: list[str], document: _Document) -> int:
+def _front_matter(lines: list[str], document: Document) -> int:
     if lines[0].rstrip() not in ("---", "+++"):
         return 0
     for at, line in enumerate(lines[1:100], 1):
@@ -137,12 +165,13 @@ def _plain(text: str) -> str:
     return squeezed(text)
 
 
-def _render(label: str, document: _Document, width: int, limit: int) -> str:
+def document_outline(label: str, document: Document, *, width: int, limit: int) -> str:
+    """Title, first paragraph, then the headings nested by level."""
     out = [cut(f"[{label}] {document.title}".rstrip(), width)]
     if document.lead:
         out.append(cut("> " + " ".join(document.lead), MAX_LEAD))
-    top = min((level for level, _ in document.headings), default=1)
-    for level, said in document.headings[:limit]:
+    top = min((heading.level for heading in document.headings), default=1)
+    for level, said, _ in document.headings[:limit]:
         out.append(cut("  " * (level - top) + "- " + said, width))
     if len(document.headings) > limit:
         out.append(f"… {len(document.headings) - limit} more headings")

@@ -1,0 +1,150 @@
+"""What a file's code says of itself: nouns that generators make, and that the store keeps."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
+from struct import Struct
+from typing import Final, NamedTuple
+
+from indexer.core.ids import ContentId
+from indexer.core.postings import TextTerms
+
+EXPLICIT: Final = frozenset(("python", "javascript", "typescript", "tsx", "rust"))
+"""Languages in which a name alone means nothing unless its file defines it or brings it in."""
+
+_HEAD: Final = Struct("<III")
+
+FactsKey = tuple[ContentId, str]
+"""A content, and the ending of the name that it has."""
+
+
+class CodeSymbol(NamedTuple):
+    """One declaration or heading."""
+
+    kind: str
+    name: str
+    symbol: str
+    """Its name behind those of what it stands in."""
+    signature: str
+    doc: str
+    """The first sentence that is said about it."""
+    line: int
+    end_line: int
+    start: int
+    end: int
+    """Where it stands in the text, as UTF-8 without a byte order mark."""
+    sha256: bytes
+    """Of its whole text."""
+    parent: int
+    """The place in the list of what it stands in; -1 for none."""
+
+
+class CodeFacts(NamedTuple):
+    """What is known of a content under the ending of a name."""
+
+    language: str
+    print: int
+    """What stands for everything besides the file that had a say in it."""
+    symbols: tuple[CodeSymbol, ...] = ()
+    """In order of the source."""
+    uses: bytes = b""
+    """The references and imports, packed."""
+    names: tuple[int, ...] = ()
+    """The hashes of all names that are used, in order."""
+    terms: TextTerms | None = None
+    """What it is worth for the terms of its text, which is written and not read back."""
+
+
+class Reference(NamedTuple):
+    """A name as it is used, with what stands before it."""
+
+    chain: str
+    """As written, its parts joined by dots; after a dot alone where what is before has no name."""
+    line: int
+    owner: int
+    """The place of the symbol that it stands in; -1 for none."""
+    called: bool
+
+
+class Import(NamedTuple):
+    """What a file brings in: a module, or a name of one."""
+
+    module: str
+    name: str
+    """Empty for the module itself, `*` for all that it has."""
+    alias: str
+    """What it is called here."""
+    line: int
+
+
+class Uses(NamedTuple):
+    """The names that a file uses, in order of their lines."""
+
+    references: tuple[Reference, ...] = ()
+    imports: tuple[Import, ...] = ()
+
+
+def name_hash(name: bytes) -> int:
+    """What stands for a name where files are looked for that use it."""
+    return zlib.crc32(name)
+
+
+def pack_uses(
+    references: Sequence[tuple[bytes, int, int, bool]], imports: Sequence[Import]
+) -> bytes:
+    """References (chain, line, owner, called) and imports in few bytes."""
+    chains = dict.fromkeys(one[0] for one in references)
+    places = {chain: place for place, chain in enumerate(chains)}
+    columns = [
+        array("I", [places[one[0]] for one in references]),
+        array("I", _steps([one[1] for one in references])),
+        array("I", [2 * (one[2] + 1) + one[3] for one in references]),
+    ]
+    brought = ["\t".join(map(str, one)).encode() for one in imports]
+    head = _HEAD.pack(len(references), len(chains), len(imports))
+    texts = b"\n".join((*chains, *brought))
+    return zlib.compress(b"".join((head, *map(_little, columns), texts)), 1)
+
+
+def unpack_uses(packed: bytes) -> Uses:
+    """What was packed."""
+    if not packed:
+        return Uses()
+    data = zlib.decompress(packed)
+    references, chains, imports = _HEAD.unpack_from(data)
+    begin, size = _HEAD.size, 4 * references
+    places, lines, owners = (
+        memoryview(data)[begin + at * size : begin + (at + 1) * size] for at in range(3)
+    )
+    texts = data[begin + 3 * size :].decode("utf-8", "replace").split("\n")
+    found = []
+    for place, line, owner in zip(
+        _numbers(places), accumulate(_numbers(lines)), _numbers(owners), strict=True
+    ):
+        found.append(Reference(texts[place], line, (owner >> 1) - 1, bool(owner & 1)))
+    brought = (text.split("\t") for text in texts[chains : chains + imports])
+    return Uses(
+        tuple(found),
+        tuple(Import(module, name, alias, int(line)) for module, name, alias, line in brought),
+    )
+
+
+def _steps(lines: list[int]) -> list[int]:
+    return [line - before for line, before in zip(lines, [0, *lines], strict=False)]
+
+
+def _little(numbers: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _numbers(data: memoryview) -> array[int]:
+    made = array("I", bytes(data))
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made
