@@ -7,9 +7,10 @@ import resource
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from indexer.core import paths
 from indexer.core.hashing import WorkspaceHash
-from indexer.errors import MerkleError
-from indexer.scan.reading import Reading, hash_file
+from indexer.scan.large_files import LARGE, BeingReadError, LargeFiles
+from indexer.scan.reading import Between, Reading, TornReadError, hash_file
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -24,11 +25,14 @@ _COLD: Final = 4
 _WHOSE: Final = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
-Answer = Reading | OSError | MerkleError
+Answer = Reading | OSError | TornReadError | BeingReadError
 
 
 class Taker(Protocol):
     """Who takes the answers."""
+
+    path: str
+    """The folder that the files are in."""
 
     def take(self, name: str, answer: Answer) -> None:
         """The file called `name` (text form) was hashed, or could not be."""
@@ -48,8 +52,16 @@ class Job(NamedTuple):
 class HashPool:
     """Takes files to hash while their folder is open, and answers each through its taker."""
 
-    def __init__(self, algorithm: WorkspaceHash, threads: int = THREADS) -> None:
+    def __init__(
+        self,
+        algorithm: WorkspaceHash,
+        threads: int = THREADS,
+        between: Between | None = None,
+        large: LargeFiles | None = None,
+    ) -> None:
         self._algorithm = algorithm
+        self._between = between
+        self._large = large
         self._threads = threads
         self._executor: ThreadPoolExecutor | None = None
         self._queued: list[Job] = []
@@ -80,12 +92,10 @@ class HashPool:
     ) -> None:
         """Hash now, or queue for the threads."""
         self.hashed += 1
-        if self._executor is None:
-            try:
-                answer: Answer = hash_file(self._algorithm, os_name, folder, seen)
-            except (OSError, MerkleError) as error:
-                answer = error
-            taker.take(name, answer)
+        if self._large is not None and seen.st_size >= LARGE:
+            taker.take(name, self._ask(self._large, paths.join(taker.path, name), seen))
+        elif self._executor is None:
+            taker.take(name, self._run(Job(folder, os_name, name, seen, taker)))
             self._in_window += 1
             if self._in_window == CHUNK:
                 self._measure()
@@ -106,6 +116,8 @@ class HashPool:
 
     def flush(self) -> None:
         """Answer everything that is queued."""
+        if self._between is not None:
+            self._between()
         if self._executor is not None and self._queued:
             queued, self._queued = self._queued, []
             size = -(-len(queued) // self._threads)
@@ -117,17 +129,26 @@ class HashPool:
                     job.taker.take(job.name, answer)
         self._close_folders()
 
+    @staticmethod
+    def _ask(large: LargeFiles, path: str, seen: os.stat_result) -> Answer:
+        try:
+            return large.read(path, seen)
+        except (OSError, TornReadError, BeingReadError) as error:
+            return error
+
     def _run_all(self, jobs: list[Job]) -> list[Answer]:
         return [self._run(job) for job in jobs]
 
     def _run(self, job: Job) -> Answer:
         try:
-            return hash_file(self._algorithm, job.os_name, job.folder, job.seen)
-        except (OSError, MerkleError) as error:
+            return hash_file(self._algorithm, job.os_name, job.folder, job.seen, self._between)
+        except (OSError, TornReadError) as error:
             return error
 
     def _measure(self) -> None:
         """Go over to threads when the files of the last window came from the disk."""
+        if self._between is not None:
+            self._between()
         read = _blocks_read()
         if read - self._blocks >= CHUNK * _COLD and self._threads > 1:
             # Imported late: most scans find their files in the page cache.

@@ -9,6 +9,7 @@ import os
 import signal
 import stat as modes
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -42,23 +43,34 @@ Reading = tuple[ContentId, os.stat_result, bool]
 """A file's content id, the stat it belongs to, and whether somebody may still be writing it."""
 
 
-def hash_file(algorithm: WorkspaceHash, name: str, folder: int, seen: os.stat_result) -> Reading:
+Between = Callable[[], None]
+"""Called between two pieces of a long file; what it raises breaks the reading off."""
+
+
+def hash_file(
+    algorithm: WorkspaceHash,
+    name: str,
+    folder: int,
+    seen: os.stat_result,
+    between: Between | None = None,
+    attempts: int = _ATTEMPTS,
+) -> Reading:
     """Hash a regular file of an open folder; `seen` is what lstat said before.
 
     The stat after the read must equal the one before it, inode included, so that a file that
     was replaced or written meanwhile is read again. Where somebody may be writing without that
     showing, it is read twice, and both must agree. Raises OSError as the system does.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in range(attempts):
         size = seen.st_size
         descriptor = os.open(name, OPEN_FILE, dir_fd=folder)
         try:
             # Asked before the reading: whoever comes later leaves another stamp.
             open_to_others = _may_be_written(descriptor, seen)
-            content_id = _hash_once(algorithm, descriptor, size)
+            content_id = _hash_once(algorithm, descriptor, size, between)
             if open_to_others and modes.S_ISREG(os.fstat(descriptor).st_mode):
                 os.lseek(descriptor, 0, os.SEEK_SET)
-                if _hash_once(algorithm, descriptor, size) != content_id:
+                if _hash_once(algorithm, descriptor, size, between) != content_id:
                     content_id = None
             after = os.fstat(descriptor)
         finally:
@@ -91,20 +103,26 @@ def _may_be_written(descriptor: int, seen: os.stat_result) -> bool:
     return False
 
 
-def _hash_once(algorithm: WorkspaceHash, descriptor: int, size: int) -> ContentId | None:
+def _hash_once(
+    algorithm: WorkspaceHash, descriptor: int, size: int, between: Between | None
+) -> ContentId | None:
     """Hash a file from where its descriptor stands; None when it has not that size."""
     if size >= PIECE:
-        return _hash_pieces(algorithm, descriptor, size)
+        return _hash_pieces(algorithm, descriptor, size, between)
     # One byte more than expected: a short answer is the end of the file.
     content = os.read(descriptor, size + 1)
     if len(content) == size:
         return algorithm.of_file(content)
     # Written meanwhile, or a file system that answers in smaller pieces.
-    return _hash_pieces(algorithm, descriptor, size, content)
+    return _hash_pieces(algorithm, descriptor, size, between, content)
 
 
 def _hash_pieces(
-    algorithm: WorkspaceHash, descriptor: int, size: int, first: bytes = b""
+    algorithm: WorkspaceHash,
+    descriptor: int,
+    size: int,
+    between: Between | None,
+    first: bytes = b"",
 ) -> ContentId | None:
     """Hash a file piece by piece after `first`; None when there is more or less than `size`."""
     running, left = algorithm.running(), size - len(first)
@@ -112,6 +130,8 @@ def _hash_pieces(
     while left >= 0 and (piece := os.read(descriptor, PIECE)):
         running.update(piece)
         left -= len(piece)
+        if between is not None:
+            between()
     return ContentId(running.digest()) if left == 0 else None
 
 

@@ -13,7 +13,8 @@ from indexer.core import filestat, paths
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.scan.assemble import assemble
-from indexer.scan.reading import TornReadError, hash_file, open_folder
+from indexer.scan.large_files import BeingReadError
+from indexer.scan.reading import TornReadError, open_folder
 from indexer.scan.scopes import RULE_FILES
 from indexer.scan.walk import MAX_DEPTH, Remark, Walker, not_read, reason_of
 
@@ -256,14 +257,14 @@ def _read(
             target = os.fsencode(os.readlink(name, dir_fd=folder))
             content_id = walker.algorithm.of_link(target)
         else:
-            content_id, stat, open_to_others = hash_file(walker.algorithm, name, folder, stat)
+            content_id, stat, open_to_others = walker.hash_one(folder, path, stat)
             found.hashed += 1
     except FileNotFoundError:
         return None
     except TornReadError as problem:
         found.unsettled.append(path)
         return old and not_read(old, problem)
-    except OSError as problem:
+    except (OSError, BeingReadError) as problem:
         found.unreadable.append(Remark(path, reason_of(problem)))
         return old and not_read(old, problem)
     packed = filestat.vouching(stat, walker.seen_ns, open_to_others)

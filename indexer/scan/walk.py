@@ -17,8 +17,9 @@ from indexer.core.listing import stat_line
 from indexer.core.tree import Entry
 from indexer.scan.hashpool import Answer, HashPool
 from indexer.scan.ignore import Scope
+from indexer.scan.large_files import LARGE, LargeFiles
 from indexer.scan.previous import Previous
-from indexer.scan.reading import OPEN_FOLDER, open_folder
+from indexer.scan.reading import OPEN_FOLDER, Between, Reading, hash_file, open_folder
 from indexer.scan.scopes import Scopes
 
 MAX_DEPTH: Final = 400
@@ -120,6 +121,10 @@ class Walker:
     """Called with the number of entries of each folder."""
     own: frozenset[tuple[int, int]] = frozenset()
     """Device and inode of files that this process must never open and close."""
+    between: Between | None = None
+    """Called while much is read; what it raises breaks the walk off."""
+    large: LargeFiles | None = None
+    """Who reads large files, where others wait for this thread."""
 
     def walk(self, start: str = paths.ROOT) -> Observed:
         """Look at a folder and everything below; raises OSError when it cannot be opened."""
@@ -127,7 +132,7 @@ class Walker:
         if self.on_folder is not None:
             self.on_folder(start)
         descriptor = open_folder(self.root, start)
-        with HashPool(self.algorithm) as pool:
+        with HashPool(self.algorithm, between=self.between, large=self.large) as pool:
             stack: list[tuple[int, str, Scope | None, list[str]]] = []
             try:
                 seen, scope = self._look(observed, pool, descriptor, start, None)
@@ -252,6 +257,13 @@ class Walker:
         if not modes.S_ISREG(stat.st_mode):
             return special_kind(stat.st_mode)
         return OWN if (stat.st_dev, stat.st_ino) in self.own else None
+
+    def hash_one(self, folder: int, path: str, stat: os.stat_result) -> Reading:
+        """Read one file of an open folder, unless it is large and somebody else reads it."""
+        if self.large is not None and stat.st_size >= LARGE:
+            return self.large.read(path, stat)
+        name = paths.text_to_os(paths.split(path)[1])
+        return hash_file(self.algorithm, name, folder, stat, self.between)
 
     def _scope(self, path: str, parent: Scope | None, descriptor: int, names: list[str]) -> Scope:
         if not path:

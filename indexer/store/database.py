@@ -7,20 +7,25 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import duckdb
 
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.store.atomic import sync_folder
 from indexer.store.layout import NewerFormatError
+from indexer.store.memory import Room, most_memory
 from indexer.store.migrations import MIGRATIONS
-from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER, own_folder
+from indexer.store.own_folder import OPEN_OWN_FOLDER, PRIVATE_FILE, PRIVATE_FOLDER, own_folder
 from indexer.store.utf8_folder import Utf8Folder
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 _PIECE: Final = 20_000
+
+SPILL: Final = "spill"
+"""The folder for what a query needs beyond its memory; empty unless one runs."""
 
 REWRITTEN: Final = (".new", ".new.wal", ".new.wal.checkpoint", ".new.wal.recovery")
 """The endings of the files that a rewriting leaves when it is broken off."""
@@ -37,6 +42,28 @@ _DAMAGE: Final = (
     "internal error",
 )
 
+# What it says when the operating system lets nothing be written, by whatever kind of error.
+_UNWRITTEN: Final = (
+    "could not write",
+    "could not truncate",
+    "could not flush",
+    "fsync failed",
+    "no space left",
+    "file too large",
+    "read-only file system",
+    "disk quota",
+)
+
+
+_DOCTOR: Final = "run `merkle doctor` for what to do"
+
+_OF_THE_FILE: Final = (
+    duckdb.FatalException,
+    duckdb.IOException,
+    duckdb.InternalException,
+    duckdb.SerializationException,
+)
+
 
 class DatabaseError(UncheckedError):
     """DuckDB refused an operation; nothing of it was stored."""
@@ -46,6 +73,18 @@ class DatabaseError(UncheckedError):
 
 class UnwrittenError(DatabaseError):
     """The operating system would not let the database read or write; the rows are not at fault."""
+
+
+class ReadOnlyError(UncheckedError):
+    """Nothing can be written where the index is; what is in it can be read."""
+
+    code = "read_only"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the index is on a read-only file system: nothing can be recorded there",
+            hint="commands that only read work; mount it for writing to do more",
+        )
 
 
 class DamagedError(CorruptError):
@@ -73,17 +112,22 @@ def _translate(error: duckdb.Error | UnicodeDecodeError, doing: str) -> MerkleEr
         word in text.lower() for word in _DAMAGE
     )
     if damaged:
-        return DamagedError(f"{doing}: {text}", hint="run `merkle doctor` for what to do")
-    kind = UnwrittenError if isinstance(error, duckdb.IOException) else DatabaseError
+        return DamagedError(f"{doing}: {text}", hint=_DOCTOR)
+    unwritten = isinstance(error, duckdb.IOException) or any(
+        word in text.lower() for word in _UNWRITTEN
+    )
+    kind = UnwrittenError if unwritten else DatabaseError
     return kind(f"{doing}: {text}", hint="run `merkle doctor` if this happens again")
 
 
 class Database:
     """One open database: the writer's connection and cursors for readers."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
-        self._damaged = False
+        self.read_only = read_only
+        self._damage: str | None = None
+        """What the library said when it found that the file is damaged."""
         self._gate = threading.Lock()
         """Held for moments by readers that come and go, and while the file changes places."""
         self._readers = 0
@@ -94,17 +138,45 @@ class Database:
             # Looked over before the library opens by path, and compared with what is there after.
             self._folder = opening.enter_context(own_folder(path.parent, look_over=True))
             self._place = opening.enter_context(contextlib.closing(Utf8Folder(path.parent)))
+            if read_only and not path.exists():
+                raise ReadOnlyError
             with contextlib.suppress(OSError):
                 # Where nothing can be removed nothing will be rewritten.
                 self.remove_rewritten()
-            self._connection = _connect(self._place, path.name)
+            self._most_memory = most_memory()
+            opening.callback(self._remove_spilled)
+            self._remove_spilled()
+            with contextlib.suppress(OSError):
+                os.mkdir(SPILL, PRIVATE_FOLDER, dir_fd=self._folder)
+            self._connect()
             # By name: a rewriting puts another connection in its place.
-            opening.callback(lambda: self._connection.close())
+            opening.callback(lambda: self._disconnect())
             self._make_private()
             if not os.path.samestat(os.fstat(self._folder), os.lstat(path.parent)):
                 raise DatabaseError(f"{path.parent} was replaced while it was opened")
             self._migrate()
             self._opened = opening.pop_all()
+
+    def _connect(self) -> None:
+        self._connection = _connect(
+            self._place, self._path.name, self._most_memory, read_only=self.read_only
+        )
+        self._room = Room(self._connection, self._most_memory)
+
+    def _disconnect(self) -> None:
+        self._room.close()
+        self._connection.close()
+
+    def _remove_spilled(self) -> None:
+        """Remove what queries of a process that was killed have left."""
+        with contextlib.suppress(OSError):
+            folder = os.open(SPILL, OPEN_OWN_FOLDER, dir_fd=self._folder)
+            try:
+                for name in os.listdir(folder):
+                    os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(folder)
+            os.rmdir(SPILL, dir_fd=self._folder)
 
     def _make_private(self) -> None:
         """Let nobody else read the folder, the file, or the WAL, which comes and goes."""
@@ -126,20 +198,34 @@ class Database:
             try:
                 # Folding a file whose index is damaged never ends (DuckDB 2.0), and would gain
                 # nothing: what was committed is in the WAL.
-                if fold and not self._damaged:
-                    self._connection.execute("CHECKPOINT")
+                if fold and self._damage is None and not self.read_only:
+                    with self._room.taken():
+                        self._connection.execute("CHECKPOINT")
             finally:
                 self._opened.close()
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """Turn DuckDB errors into ours, and remember when one says that the file is damaged."""
+        """Turn DuckDB errors into ours, and ask nothing more once one says that it is damaged.
+
+        A second question that needs a damaged index (DuckDB 2.0) is never answered.
+        """
+        if self._damage is not None:
+            raise DamagedError(self._damage, hint=_DOCTOR)
         try:
             with translated(doing):
                 yield
-        except DamagedError:
-            self._damaged = True
+        except DamagedError as error:
+            self._damage = error.message
             raise
+
+    def refuse_if_damaged(self, error: duckdb.Error) -> None:
+        """Raise when an error of somebody's own query says that the file is damaged."""
+        # Other errors repeat what the query says, and that may be anything.
+        if isinstance(error, _OF_THE_FILE) and self._damage is None:
+            with self._translated("cannot read the index"):
+                if isinstance(_translate(error, ""), DamagedError):
+                    raise error
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for one reader."""
@@ -160,9 +246,18 @@ class Database:
                 self._readers -= 1
 
     @contextlib.contextmanager
+    def roomy(self, doing: str = "cannot read the index") -> Iterator[duckdb.DuckDBPyConnection]:
+        """The same for what cannot be done again, with all the memory that there is for it."""
+        with self._translated(doing), self._room.taken(), self.reading() as cursor:
+            yield cursor
+
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """All of the statements inside, or none."""
-        with self._translated("cannot write to the index"):
+        if self.read_only:
+            raise ReadOnlyError
+        # With room: the commit may fold the WAL into the file, and then has texts in its hands.
+        with self._translated("cannot write to the index"), self._room.taken():
             self._connection.begin()
             try:
                 yield self._connection
@@ -177,12 +272,22 @@ class Database:
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query, on a cursor of its own."""
         with self._translated("cannot read the index"), self.reading() as cursor:
-            return cursor.execute(statement, list(parameters)).fetchall()
+            return self.with_room_if_needed(
+                lambda: cursor.execute(statement, list(parameters)).fetchall()
+            )
+
+    def with_room_if_needed(self, read: Callable[[], T]) -> T:
+        """What a reading gives, which is done again with room where it does not do without."""
+        try:
+            return read()
+        except duckdb.OutOfMemoryException:
+            with self._room.taken():
+                return read()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Callable[[str, Sequence[object]], list[Row]]]:
         """Several queries that see one and the same moment."""
-        with self._translated("cannot read the index"), self.reading() as cursor:
+        with self.roomy() as cursor:
             cursor.begin()
             try:
                 yield lambda statement, parameters: cursor.execute(
@@ -194,14 +299,20 @@ class Database:
 
     def stream(self, statement: str) -> Iterator[Row]:
         """The rows of a query a piece at a time, for results that are large beside what is kept."""
-        with self._translated("cannot read the index"), self.reading() as cursor:
+        with self.roomy() as cursor:
             cursor.execute(statement)
             while rows := cursor.fetchmany(_PIECE):
                 yield from rows
 
+    def read_all(self) -> None:
+        """Read every value there is, so that a block that does not hold is found wherever it is."""
+        tables = self.rows("SELECT table_name FROM duckdb_tables() ORDER BY table_name")
+        for (table,) in tables:
+            self.rows(f'SELECT bit_xor(hash(every)) FROM "{table}" every')
+
     def checkpoint(self) -> None:
         """Fold the WAL into the file."""
-        with self._translated("cannot checkpoint the index"):
+        with self._translated("cannot checkpoint the index"), self._room.taken():
             self._connection.execute("CHECKPOINT")
 
     # -- another file in its place
@@ -229,8 +340,9 @@ class Database:
         with self._gate, self._translated("cannot rewrite the index"):
             if self._readers:
                 return False
-            self._connection.execute("CHECKPOINT")
-            self._connection.close()
+            with self._room.taken():
+                self._connection.execute("CHECKPOINT")
+            self._disconnect()
             try:
                 # The new file must not find a WAL of the old one.
                 if not self._path.with_name(self._path.name + ".wal").exists():
@@ -239,7 +351,7 @@ class Database:
                     os.replace(fresh, self._path)
                     sync_folder(self._path.parent)
             finally:
-                self._connection = _connect(self._place, self._path.name)
+                self._connect()
             return True
 
     def _migrate(self) -> None:
@@ -291,23 +403,24 @@ def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> Non
     connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
-def _connect(place: Utf8Folder, name: str) -> duckdb.DuckDBPyConnection:
-    # Beside the file by itself, which DuckDB names in its own way where that is not UTF-8.
-    spill = {"temp_directory": str(place.path / f"{name}.tmp")} if place.is_renamed else {}
+def _connect(
+    place: Utf8Folder, name: str, most_memory: int, *, read_only: bool
+) -> duckdb.DuckDBPyConnection:
     with translated("cannot open the index"):
         connection = duckdb.connect(
             str(place.path / name),
+            read_only=read_only,
             config={
                 # A file of another kind must not make DuckDB load what would read it.
                 "extension_directory": os.devnull,
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
-                # Deterministic and light: an index of 100,000 nodes needs neither many threads
-                # nor much memory. What a larger one needs beyond this goes to a file beside it.
+                # Deterministic and light: an index of 100,000 nodes needs not many threads.
                 "threads": "2",
-                "memory_limit": "64MB",
+                # To begin with: a WAL may hold much, and is replayed now.
+                "memory_limit": f"{most_memory}B",
                 # Last: before the first of these it would be refused because of it.
-                **spill,
+                "temp_directory": str(place.path / SPILL),
             },
         )
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
@@ -316,5 +429,6 @@ def _connect(place: Utf8Folder, name: str) -> duckdb.DuckDBPyConnection:
         allowed = ", ".join(quoted(str(place.path / (name + ending))) for ending in REWRITTEN)
         connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
+        connection.execute("SET allowed_configs = ['memory_limit']")
         connection.execute("SET lock_configuration = true")
         return connection

@@ -32,9 +32,9 @@ class Forgetting:
         return len(unwanted)
 
     def drop_repeated_heads(self, part: int = 0, parts: int = 1) -> int:
-        """Drop rows of heads that a later row for the same frame repeats, in a part of the paths.
+        """Drop rows of heads and notes that a later row for the same frame repeats, in a part.
 
-        What is read of a head comes from the newest row of each frame at its place, which stays.
+        What is read of one comes from the newest row of each frame at its place, which stays.
         """
         with self._database.transaction() as connection:
             dropped = connection.execute(
@@ -43,6 +43,12 @@ class Forgetting:
                 " (PARTITION BY path, type, agent, frame_id ORDER BY seq DESC) > 1)",
                 [parts, part],
             ).fetchone()
+            connection.execute(
+                "DELETE FROM note_log WHERE rowid IN (SELECT rowid FROM note_log"
+                " WHERE hash(frame_id) % $1 = $2 QUALIFY row_number() OVER"
+                " (PARTITION BY frame_id ORDER BY seq DESC, rowid DESC) > 1)",
+                [parts, part],
+            )
         return int(dropped[0]) if dropped else 0
 
     def drop_frames(
@@ -109,4 +115,15 @@ class Forgetting:
                 "DELETE FROM bodies WHERE content IS NULL"
                 " AND number < (SELECT max(number) FROM bodies)"
                 " AND sha256 NOT IN (SELECT content FROM frame_log)"
+            )
+            # Facts of contents that no recorded root has, and those that later ones replaced.
+            connection.execute(
+                "DELETE FROM code_facts WHERE number < (SELECT max(number) FROM code_facts)"
+                " AND (content_id NOT IN"
+                "  (SELECT content_id FROM node_log WHERE content_id IS NOT NULL)"
+                "  OR number NOT IN (SELECT max(number) FROM code_facts"
+                "   GROUP BY content_id, ending))"
+            )
+            connection.execute(
+                "DELETE FROM code_symbols WHERE number NOT IN (SELECT number FROM code_facts)"
             )

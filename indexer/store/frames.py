@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from indexer.core.code import CodeFacts, FactsKey
 from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
     Action,
     BasisHash,
     BodyHash,
@@ -21,8 +23,9 @@ from indexer.core.frames import (
 from indexer.core.ids import NodeId
 from indexer.errors import CorruptError
 from indexer.store.bodies import true_bodies
+from indexer.store.code import write_facts
 from indexer.store.database import Database, Row, append_rows, put_meta
-from indexer.store.postings import Indexed
+from indexer.store.postings import FILES, Indexed, PostingRow, posting_rows
 from indexer.store.sessions import SessionRows
 
 Made = dict[tuple[str, str], FrameId]
@@ -44,6 +47,9 @@ class FrameBatch:
     frames: list[Frame] = field(default_factory=list)
     bodies: dict[BodyHash, str] = field(default_factory=dict)
     heads: dict[HeadKey, Head] = field(default_factory=dict)
+    """Of what generators keep."""
+    notes: list[NoteState] = field(default_factory=list)
+    """What becomes of notes, in order."""
     memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
     inputs: dict[bytes, InputList] = field(default_factory=dict)
     models: dict[tuple[MemoKey, int], ModelResult] = field(default_factory=dict)
@@ -56,6 +62,10 @@ class FrameBatch:
     manifests: dict[bytes, StoredManifest] = field(default_factory=dict)
     indexed: Indexed = field(default_factory=lambda: Indexed({}, {}, []))
     """The bodies' numbers, and their postings where they are few; made as the batch is stored."""
+    code: dict[FactsKey, CodeFacts] = field(default_factory=dict)
+    """Facts about code that the same work brought to light."""
+    code_numbers: dict[FactsKey, int] = field(default_factory=dict)
+    """Their numbers, given as the batch is stored."""
     session_records: list[Mapping[str, Any]] = field(default_factory=list)
     """Journalled records of sessions that this batch applies, as the journal has them."""
     sessions: SessionRows | None = None
@@ -63,7 +73,27 @@ class FrameBatch:
     """The journal record that this batch applies."""
 
     def __bool__(self) -> bool:
-        return bool(self.frames or self.heads or self.memo or self.agents or self.sessions)
+        return bool(
+            self.frames
+            or self.heads
+            or self.notes
+            or self.memo
+            or self.agents
+            or self.sessions
+            or self.code
+        )
+
+
+class NoteState(NamedTuple):
+    """What is true of a note since a batch."""
+
+    key: HeadKey
+    head: Head
+    """The note as its readers see it; it is never proved but judged by what it is bound to."""
+    live: bool = True
+    """Whether it takes part in views, search and composition, or is history only."""
+    superseded_by: FrameId | None = None
+    """The note that said it takes its place."""
 
 
 class ModelResult(NamedTuple):
@@ -115,6 +145,16 @@ _HEADS: Final = (
 )
 
 
+_NOTES: Final = (
+    "SELECT f.path, f.type, f.agent, f.frame_id, f.basis, f.content, NULL, NULL, n.action,"
+    " n.live, n.superseded_by"
+    " FROM (SELECT *, rowid AS place FROM note_log QUALIFY row_number() OVER"
+    "  (PARTITION BY frame_id ORDER BY seq DESC, rowid DESC) = 1) n"
+    " JOIN frame_log f ON f.frame_id = n.frame_id WHERE {where}"
+    " ORDER BY (n.seq, n.place) {order}"
+)
+
+
 class FrameStore:
     """Reads and writes frames of one workspace."""
 
@@ -129,17 +169,14 @@ class FrameStore:
         """The number the next stored batch gets."""
         rows = self._database.rows(
             "SELECT greatest(coalesce((SELECT max(seq) FROM head_log), 0),"
+            " coalesce((SELECT max(seq) FROM note_log), 0),"
             " coalesce((SELECT max(seq) FROM agent_log), 0),"
             " coalesce((SELECT max(seq) FROM manifest_log), 0))"
         )
         return int(rows[0][0]) + 1
 
-    def heads(self) -> dict[HeadKey, Head]:
-        """Every head."""
-        return dict(self.each_head())
-
     def each_head(self) -> Iterator[tuple[HeadKey, Head]]:
-        """Every head, one after the other; what many have alike is one object in memory."""
+        """Every head that a generator keeps; what many have alike is one object in memory."""
         same: dict[bytes | None, bytes | None] = {}
         words: dict[str, str] = {}
         for row in self._database.stream(_HEADS.format(where="")):
@@ -147,14 +184,60 @@ class FrameStore:
             shared = head._replace(config=same.setdefault(head.config, head.config))
             yield (path, words.setdefault(kind, kind), words.setdefault(agent, agent)), shared
 
+    def live_notes(self, path: str | None = None) -> list[NoteState]:
+        """The notes that count, of one path or all, the one that was written last at the end."""
+        where = "n.live" if path is None else "n.live AND f.path = ?"
+        rows = self._database.rows(
+            _NOTES.format(where=where, order=""), [] if path is None else [path]
+        )
+        return [_note(row) for row in rows]
+
+    def note_states(self, wanted: Iterable[FrameId]) -> dict[FrameId, NoteState]:
+        """What is true of some notes."""
+        hashes = list(dict.fromkeys(wanted))
+        if not hashes:
+            return {}
+        where = "n.frame_id IN (SELECT unnest(?::BLOB[]))"
+        states = map(_note, self._database.rows(_NOTES.format(where=where, order=""), [hashes]))
+        return {state.head.frame_id: state for state in states}
+
+    def all_note_states(self) -> dict[FrameId, NoteState]:
+        """What is true of every note."""
+        states = map(_note, self._database.rows(_NOTES.format(where="true", order="")))
+        return {state.head.frame_id: state for state in states}
+
+    def superseded_by(self, wanted: Iterable[FrameId]) -> list[NoteState]:
+        """The notes whose place some others took, oldest first."""
+        hashes = list(dict.fromkeys(wanted))
+        if not hashes:
+            return []
+        where = "n.superseded_by IN (SELECT unnest(?::BLOB[]))"
+        return [
+            _note(row)
+            for row in self._database.rows(_NOTES.format(where=where, order=""), [hashes])
+        ]
+
+    def lost_notes(self) -> list[FrameId]:
+        """Notes that are known of and not stored."""
+        rows = self._database.rows(
+            "SELECT DISTINCT frame_id FROM note_log"
+            " WHERE frame_id NOT IN (SELECT frame_id FROM frame_log) ORDER BY frame_id"
+        )
+        return [FrameId(row[0]) for row in rows]
+
     def head(self, path: str, frame_type: str, agent: str) -> Head | None:
-        """One head, by its path, type and agent."""
+        """One head, by its path, type and agent; of notes, the newest that counts."""
+        if not agent.startswith(GENERATED_AGENT_PREFIX):
+            where = "n.live AND f.path = ? AND f.type = ? AND f.agent = ?"
+            newest = _NOTES.format(where=where, order="DESC LIMIT 1")
+            found = self._database.rows(newest, [path, frame_type, agent])
+            return _note(found[0]).head if found else None
         where = "WHERE path = ? AND type = ? AND agent = ?"
         rows = self._database.rows(_HEADS.format(where=where), [path, frame_type, agent])
         return _head(rows[0])[1] if rows else None
 
     def heads_among(self, places: Sequence[str], types: Sequence[str]) -> dict[HeadKey, Head]:
-        """The heads of some types at some paths."""
+        """The heads of some types that generators keep at some paths."""
         where = "WHERE path IN (SELECT unnest(?)) AND type IN (SELECT unnest(?))"
         return dict(map(_head, self._database.rows(_HEADS.format(where=where), [places, types])))
 
@@ -331,7 +414,11 @@ class FrameStore:
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
-        return self._has("bodies WHERE sha256 = ? AND content IS NOT NULL", content)
+        # By the short hash alone: to compare both, the library would read both of every body.
+        rows = self._database.rows(
+            "SELECT sha256 FROM bodies WHERE short = ? AND content IS NOT NULL", [_short(content)]
+        )
+        return any(sha256 == content for (sha256,) in rows)
 
     def _has(self, where: str, identity: bytes) -> bool:
         return bool(self._database.rows(f"SELECT 1 FROM {where} LIMIT 1", [identity]))
@@ -461,11 +548,11 @@ class FrameStore:
                 connection,
                 "bodies",
                 [
-                    (content, text, numbers[content], lengths.get(content))
+                    (content, text, numbers[content], lengths.get(content), _short(content))
                     for content, text in batch.bodies.items()
                 ],
             )
-            append_rows(connection, "postings", postings)
+            append_rows(connection, "postings", [*postings, *_file_postings(batch)])
             append_rows(
                 connection,
                 "manifest_log",
@@ -476,6 +563,14 @@ class FrameStore:
                 connection,
                 "head_log",
                 [(seq, *key, *head) for key, head in batch.heads.items()],
+            )
+            append_rows(
+                connection,
+                "note_log",
+                [
+                    (seq, note.head.frame_id, note.head.action, note.live, note.superseded_by)
+                    for note in batch.notes
+                ],
             )
             append_rows(connection, "memo", [(key, *value) for key, value in batch.memo.items()])
             append_rows(
@@ -493,6 +588,7 @@ class FrameStore:
                 "agent_log",
                 [(seq, agent.id, agent.role, list(agent.capabilities)) for agent in batch.agents],
             )
+            write_facts(connection, batch.code, batch.code_numbers)
             append_rows(connection, "share_due", batch.due)
             append_rows(connection, "unvouched", batch.unvouched)
             if batch.sessions is not None:
@@ -501,6 +597,21 @@ class FrameStore:
                 put_meta(connection, "journal", str(batch.journal_number))
             if before_commit is not None:
                 before_commit()
+
+
+def _file_postings(batch: FrameBatch) -> list[PostingRow]:
+    return posting_rows(
+        FILES,
+        (
+            (batch.code_numbers[key], facts.terms)
+            for key, facts in batch.code.items()
+            if facts.terms is not None
+        ),
+    )
+
+
+def _short(content: BodyHash) -> int:
+    return int.from_bytes(content[:4], "big")
 
 
 def _stored(row: Row) -> StoredFrame:
@@ -515,6 +626,11 @@ def _stored(row: Row) -> StoredFrame:
 def _head(row: Row) -> tuple[HeadKey, Head]:
     path, kind, agent, frame, basis, content, verified, config, action = row
     return (path, kind, agent), Head(frame, basis, content, verified, config, Action(action))
+
+
+def _note(row: Row) -> NoteState:
+    *head, live, superseded_by = row
+    return NoteState(*_head(tuple(head)), live, superseded_by)
 
 
 def _frame_row(seq: int, frame: Frame) -> Row:

@@ -33,6 +33,7 @@ from indexer.store.pack import (
 # Opening verifies the last segment, and every command without a service opens it: keep that cheap.
 SEGMENT_BYTES: Final = 1 << 20
 _MAX_HEADER_BYTES: Final = 80
+_PROBE: Final = 1 << 16
 _REPAIR: Final = "run `merkle repair`: it keeps what can be read and puts the rest aside"
 
 
@@ -86,22 +87,36 @@ class _Tail(NamedTuple):
 class Journal:
     """The journal of one workspace, open for appending by its owner."""
 
-    def __init__(self, folder: Path, segment_bytes: int, tail: _Tail, torn: str | None) -> None:
+    def __init__(
+        self, folder: Path, segment_bytes: int, tail: _Tail, torn: str | None, read_only: bool
+    ) -> None:
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._tail = tail
         self.torn = torn
         """What was cut off the end on opening, if anything was."""
         self._lock = threading.Lock()
-        self._refusal: str | None = None
-        self._descriptor = _open_segment(_segment(folder, tail.segment))
+        self._refusal = "it is on a read-only file system" if read_only else None
+        # One that takes no records needs no file.
+        self._descriptor = (
+            os.open(os.devnull, os.O_RDONLY)
+            if read_only
+            else _open_segment(_segment(folder, tail.segment))
+        )
 
     @classmethod
-    def open(cls, folder: Path, *, segment_bytes: int = SEGMENT_BYTES, applied: int = 0) -> Journal:
+    def open(
+        cls,
+        folder: Path,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        applied: int = 0,
+        read_only: bool = False,
+    ) -> Journal:
         """Open or create; `applied` is the last record known to have been acknowledged."""
         with _translated(f"cannot open {folder}"):
-            tail, torn = _prepare(folder, applied)
-            return cls(folder, segment_bytes, tail, torn)
+            tail, torn = _prepare(folder, applied, read_only)
+            return cls(folder, segment_bytes, tail, torn, read_only)
 
     @property
     def last(self) -> int:
@@ -123,6 +138,21 @@ class Journal:
             if payloads:
                 self._write(payloads)
             return self.last
+
+    def try_writing(self) -> None:
+        """Find out whether records could be written, leaving none."""
+        with self._lock:
+            try:
+                # Without an end of line: a kill in between leaves what opening cuts off.
+                _write_all(self._descriptor, b" " * _PROBE, self._tail.end)
+                _sync(self._descriptor)
+            except OSError as error:
+                raise JournalWriteError(
+                    f"cannot write to {self._folder}: {error.strerror or error}",
+                    hint="nothing was stored; make room and try again",
+                ) from error
+            finally:
+                self._take_back(self._tail)
 
     def records(self, after: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
         """The records behind number `after` as of now, in order, verified while read."""
@@ -319,13 +349,16 @@ def _sync(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def _prepare(folder: Path, applied: int) -> tuple[_Tail, str | None]:
+def _prepare(folder: Path, applied: int, read_only: bool) -> tuple[_Tail, str | None]:
     """Find or make the end of the journal, and cut off a write that was never acknowledged."""
-    finish_replacing(folder)
-    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    if not _indices(folder) and not applied:
+    if not read_only:
+        finish_replacing(folder)
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    if not read_only and not _indices(folder) and not applied:
         _create_segment(folder, 1, START)
         sync_folder(folder.parent)
+    if read_only and not applied and not folder.exists():
+        return _Tail(0, 0, START), None
     indices = _indices(folder)
     last = max(indices, default=1)
     if missing := set(range(1, last + 1)).difference(indices):
@@ -345,6 +378,8 @@ def _prepare(folder: Path, applied: int) -> tuple[_Tail, str | None]:
     if place.number < applied:
         reason = f"the journal ends with record {place.number}, but record {applied} was stored"
         raise DamagedJournalError(Problem(path, 0, size, reason))
+    if read_only:
+        return _Tail(last, torn.offset if torn else size, place), str(torn) if torn else None
     descriptor = _open_segment(path)
     try:
         if torn:

@@ -12,6 +12,7 @@ from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
 from indexer.store.atomic import write_atomically
 from indexer.store.binding import ForeignIndexError, bind, is_bound
+from indexer.store.noted import Note, Noted
 from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER, own_folder, read_own_file
 from indexer.store.utf8_folder import Utf8Folder
 
@@ -24,6 +25,12 @@ class NewerFormatError(UncheckedError):
     """The store was written by a later release."""
 
     code = "newer_store"
+
+
+class DamagedFormatError(CorruptError):
+    """The index was made here, and no longer says of itself what it is."""
+
+    code = "format_damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,11 @@ class Layout:
     def journal(self) -> Path:
         """The folder of what cannot be recomputed."""
         return self.folder / "journal"
+
+    @property
+    def noted(self) -> Path:
+        """What the index is and what its newest root was, in case it no longer says so itself."""
+        return self.folder / "noted"
 
     @property
     def quarantine(self) -> Path:
@@ -151,6 +163,7 @@ def record_format(root: Path, chosen: Format) -> Format:
         recorded = {"format": chosen.version, "hash": chosen.hash_name, "ids": ids}
         text = json.dumps(recorded).encode() + b"\n"
         write_atomically(layout.format_file, text, mode=PRIVATE_FILE)
+        _note(layout, Note(chosen.version, chosen.hash_name, ids[0]))
     except OSError as error:
         raise UncheckedError(
             f"cannot create {FOLDER} in {root}: {error.strerror or error}",
@@ -159,11 +172,47 @@ def record_format(root: Path, chosen: Format) -> Format:
     return Format(chosen.hash_name, chosen.version, ids)
 
 
+def _note(layout: Layout, now: Note) -> None:
+    """Note what an index is from now on; how far its history went stays."""
+    noted = Noted(layout.noted)
+    before = noted.read()
+    noted.write(now if before is None else now._replace(seq=before.seq, root=before.root))
+    noted.close()
+
+
+def noted_format(root: Path) -> Format | None:
+    """The format that was noted of an index that was made here; None where none was, or elsewhere.
+
+    The id that is noted with it is as good as the one that the index itself should have.
+    """
+    layout = Layout(root)
+    note = Noted(layout.noted).read()
+    if note is None or note.version > FORMAT or not is_bound(layout.folder, note.index_id):
+        return None
+    return Format(note.hash_name, note.version, (note.index_id,))
+
+
 def read_format(root: Path, *, or_older: bool = False) -> Format:
     """The format of an index that was made here; refuses any other.
 
     With `or_older`, also of one without an id, for a caller who finds out where it was made.
     """
+    try:
+        return _read_format(root, or_older=or_older)
+    except (CorruptError, NewerFormatError, ForeignIndexError) as error:
+        if noted_format(root) is None:
+            raise
+        if isinstance(error, NewerFormatError):
+            # It may be so: whoever knows better can say so.
+            hint = f"{error.hint}; if no later release was used here, `merkle repair` mends it"
+            raise NewerFormatError(error.message, hint=hint) from error
+        raise DamagedFormatError(
+            f"{Layout(root).format_file} is damaged: {error.message}",
+            hint="run `merkle repair`; it knows what this index is",
+        ) from error
+
+
+def _read_format(root: Path, *, or_older: bool) -> Format:
     layout, recorded = Layout(root), recorded_format(root)
     if recorded.ids:
         known = any(is_bound(layout.folder, each) for each in recorded.ids)
@@ -180,12 +229,14 @@ def recorded_format(root: Path) -> Format:
     try:
         recorded = json.loads(read_own_file(path, look_over=True))
         version, hash_name = int(recorded["format"]), str(recorded["hash"])
+        if version <= FORMAT:
+            workspace_hash(hash_name)
         ids = tuple(map(str, recorded.get("ids", ())))[:_MOST_IDS]
     except FileNotFoundError:
         raise NoWorkspaceError(
             f"{root} is not a merkle workspace", hint="run `merkle init` or `merkle scan` there"
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, UsageError) as error:
         raise CorruptError(
             f"{path} is damaged: {error}", hint="restore it, or move .merkle away and scan again"
         ) from error

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import random
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from indexer.errors import LockedError, UncheckedError
@@ -30,6 +30,8 @@ class OwnerLock:
         self._path = path
         self._role = role
         self._descriptor: int | None = None
+        self.read_only = False
+        """Whether nothing can be written here: then it is shared with others who only read."""
 
     def acquire(self, wait: float) -> None:
         """Take the lock, trying again for up to `wait` seconds; then name the holder."""
@@ -45,23 +47,37 @@ class OwnerLock:
     def _try(self) -> bool:
         try:
             with own_folder(self._path.parent) as folder:
-                descriptor = open_own_file(folder, self._path, os.O_RDWR | os.O_CREAT)
+                descriptor = self._open(folder)
         except OSError as error:
             raise UncheckedError(
                 f"cannot open {self._path}: {error.strerror or error}",
                 hint="merkle needs to write in .merkle to work with the index",
             ) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            how = fcntl.LOCK_SH if self.read_only else fcntl.LOCK_EX
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             return False
-        os.fchmod(descriptor, PRIVATE_FILE)
-        os.ftruncate(descriptor, 0)
-        note = json.dumps({"pid": os.getpid(), "role": self._role})
-        os.pwrite(descriptor, note.encode(), 0)
         self._descriptor = descriptor
+        if not self.read_only:
+            # Only a name for others to be told; on a full disk there is no room for it.
+            with contextlib.suppress(OSError):
+                os.fchmod(descriptor, PRIVATE_FILE)
+                os.ftruncate(descriptor, 0)
+                note = json.dumps({"pid": os.getpid(), "role": self._role})
+                os.pwrite(descriptor, note.encode(), 0)
         return True
+
+    def _open(self, folder: int) -> int:
+        self.read_only = False
+        try:
+            return open_own_file(folder, self._path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            self.read_only = True
+            return open_own_file(folder, self._path, os.O_RDONLY)
 
     def _holder(self) -> tuple[int, str] | None:
         """Who holds it; whoever has just taken it may not have written its name yet."""
@@ -81,20 +97,16 @@ class OwnerLock:
     def release(self) -> None:
         """Let go; harmless when not held."""
         if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, 0)
+            if not self.read_only:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
 
     def __enter__(self) -> OwnerLock:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.release()
 
 

@@ -181,7 +181,132 @@ _PACKS: Final = """
     CREATE TABLE unvouched (key BLOB NOT NULL, generation UINTEGER NOT NULL);
 """
 
+_LOSSES: Final = """
+    -- Roots that were recorded once and that the database no longer had when it was opened.
+    CREATE TABLE lost_roots (
+        first UBIGINT NOT NULL, last UBIGINT NOT NULL, root BLOB NOT NULL, at_ns BIGINT NOT NULL
+    );
+"""
+
+_SHORT_HASHES: Final = """
+    -- The first four bytes of the hash: to find one body among a million, 4 MB are read and not 32.
+    ALTER TABLE bodies ADD COLUMN short UINTEGER;
+    UPDATE bodies SET short = ('0x' || hex(sha256)[1:8])::UINTEGER;
+"""
+
+_NOTES: Final = """
+    -- What agents wrote accumulates: the newest row of a note is its present. One that is not live
+    -- takes part in nothing but history; superseded_by names the note that took its place.
+    CREATE TABLE note_log (
+        seq UBIGINT NOT NULL, frame_id BLOB NOT NULL, action VARCHAR NOT NULL,
+        live BOOLEAN NOT NULL, superseded_by BLOB
+    );
+    INSERT INTO note_log
+    SELECT max(seq) AS last, frame_id, arg_max(action, seq), true, NULL FROM head_log
+    WHERE NOT starts_with(agent, 'merkle:') GROUP BY frame_id ORDER BY last, min(rowid);
+    INSERT INTO note_log SELECT seq, frame_id, 'written', false, NULL FROM frame_log
+    WHERE NOT starts_with(agent, 'merkle:')
+      AND frame_id NOT IN (SELECT frame_id FROM head_log) ORDER BY seq, rowid;
+    DELETE FROM head_log WHERE NOT starts_with(agent, 'merkle:');
+
+    CREATE VIEW notes AS
+    SELECT f.path, f.type, f.agent, lower(hex(f.frame_id)) AS frame_id,
+           lower(hex(f.basis)) AS basis, n.action, n.live,
+           lower(hex(n.superseded_by)) AS superseded_by, n.seq
+    FROM (SELECT *, row_number() OVER (PARTITION BY frame_id ORDER BY seq DESC, rowid DESC) AS age
+          FROM note_log) n JOIN frame_log f ON f.frame_id = n.frame_id
+    WHERE n.age = 1;
+
+    CREATE OR REPLACE VIEW heads AS
+    SELECT path, type, agent, lower(hex(frame_id)) AS frame_id, lower(hex(basis)) AS basis,
+           action, seq
+    FROM head_log QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1
+    UNION ALL
+    SELECT path, type, agent, frame_id, basis, action, seq FROM notes WHERE live
+    QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC, frame_id) = 1;
+"""
+
+_SESSION_NAMES: Final = """
+    -- Names are a log as well: the row of the newest record of a session says what it is called,
+    -- and since when it is deleted, if it is.
+    DROP VIEW session_nodes;
+    DROP VIEW sessions;
+    ALTER TABLE session_names ADD COLUMN seq UINTEGER DEFAULT 0;
+    ALTER TABLE session_names ADD COLUMN deleted_ns BIGINT;
+
+    CREATE VIEW sessions AS
+    SELECT n.name, h.working - 1 AS cycle, count(*) AS records, count(r.commit_hash) AS commits,
+           sum(r.token_count)::UBIGINT AS tokens, make_timestamp_ns(max(r.at_ns)) AS updated_at
+    FROM (SELECT * FROM session_names
+          QUALIFY row_number() OVER (PARTITION BY sid ORDER BY seq DESC) = 1) n
+    JOIN session_records r ON r.sid = n.sid
+    JOIN (SELECT sid, arg_max(working, seq) AS working FROM session_heads GROUP BY sid) h
+      ON h.sid = n.sid
+    WHERE n.deleted_ns IS NULL
+    GROUP BY n.sid, n.name, h.working;
+
+    CREATE VIEW session_nodes AS
+    SELECT n.name AS session, v.id, v.parent, v.node_type, v.born, v.gone, v.position AS "offset",
+           v.expires, v.content_hash
+    FROM (SELECT * FROM session_versions
+          QUALIFY row_number() OVER (PARTITION BY sid, id, born ORDER BY seq DESC, place DESC) = 1)
+    v JOIN (SELECT * FROM session_names
+            QUALIFY row_number() OVER (PARTITION BY sid ORDER BY seq DESC) = 1) n
+      ON n.sid = v.sid
+    WHERE v.node_type <> '' AND n.deleted_ns IS NULL;
+"""
+
+_CODE: Final = """
+    -- What a content says of itself under the ending of a name, and by what that was found out:
+    -- of several rows the one with the highest number counts.
+    CREATE TABLE code_facts (
+        number UINTEGER NOT NULL,
+        content_id BLOB NOT NULL USING COMPRESSION uncompressed,
+        ending VARCHAR NOT NULL, language VARCHAR NOT NULL, print UBIGINT NOT NULL,
+        uses BLOB NOT NULL USING COMPRESSION uncompressed, names UINTEGER[] NOT NULL
+    );
+    CREATE TABLE code_symbols (
+        number UINTEGER NOT NULL, place UINTEGER NOT NULL, kind VARCHAR NOT NULL,
+        name VARCHAR NOT NULL, symbol VARCHAR NOT NULL, signature VARCHAR NOT NULL,
+        doc VARCHAR NOT NULL, line UINTEGER NOT NULL, end_line UINTEGER NOT NULL,
+        first_byte UINTEGER NOT NULL, last_byte UINTEGER NOT NULL,
+        sha256 BLOB NOT NULL USING COMPRESSION uncompressed, parent INTEGER NOT NULL
+    );
+
+    -- The whole name where that decides the language, otherwise what follows its last dot.
+    CREATE VIEW symbols AS
+    WITH files AS (
+        SELECT n.path, max_by(f.number, (length(f.ending), f.number)) AS number
+        FROM (SELECT path, content_id, lower(regexp_extract(path, '[^/]*$')) AS name FROM nodes
+              WHERE kind = 'file') n
+        JOIN code_facts f ON lower(hex(f.content_id)) = n.content_id
+          AND (f.ending = n.name OR f.ending = '*' || regexp_extract(n.name, '.(\\.[^.]*)$', 1))
+        GROUP BY n.path)
+    SELECT path, symbol, name, kind, signature, doc, line, end_line, first_byte, last_byte,
+           lower(hex(sha256)) AS sha256
+    FROM files JOIN code_symbols USING (number);
+"""
+
+_RANKING: Final = """
+    -- What terms are worth, for files by the numbers of their facts (space 0), for what people and
+    -- models wrote by the numbers of the bodies (space 1). A body that only repeats has length 0.
+    DROP TABLE postings;
+    CREATE TABLE postings (
+        term UINTEGER NOT NULL USING COMPRESSION uncompressed,
+        space UTINYINT NOT NULL,
+        numbers BLOB NOT NULL USING COMPRESSION uncompressed,
+        gains BLOB NOT NULL USING COMPRESSION uncompressed
+    );
+    UPDATE bodies SET length = CASE WHEN
+        sha256 IN (SELECT content FROM frame_log WHERE agent IN
+            ('merkle:outline', 'merkle:summarize', 'merkle:concatenate', 'merkle:filter'))
+        AND sha256 NOT IN (SELECT content FROM frame_log WHERE agent NOT IN
+            ('merkle:outline', 'merkle:summarize', 'merkle:concatenate', 'merkle:filter'))
+        THEN 0 END;
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
-    _TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING, _PACKS,
+    _TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING, _PACKS, _LOSSES, _SHORT_HASHES, _NOTES,
+    _SESSION_NAMES, _CODE, _RANKING,
 )  # fmt: skip
 """Step N brings a store from version N to N + 1."""

@@ -20,9 +20,11 @@ from indexer.errors import UncheckedError
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 
-_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN_OWN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_FOLDERS: Final = frozenset({"cookies", "journal", "journal.building", "journal.new", "quarantine"})
+_FOLDERS: Final = frozenset(
+    {"cookies", "journal", "journal.building", "journal.new", "quarantine", "spill"}
+)
 _LOOKED_INTO: Final = _FOLDERS - {"quarantine"}
 """Folders whose files are opened by name; what was put aside is not."""
 
@@ -40,7 +42,7 @@ def own_folder(folder: Path, *, look_over: bool = False) -> Iterator[int]:
     With `look_over`, everything in it was looked at as well: that comes before any writing.
     """
     try:
-        descriptor = os.open(folder, _OPEN)
+        descriptor = os.open(folder, OPEN_OWN_FOLDER)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise
@@ -63,7 +65,7 @@ def _look_over(folder: Path, descriptor: int) -> None:
                 _refuse_kind(path, entry)
                 _refuse_foreign(path, entry.stat(follow_symlinks=False))
                 if entry.name in _LOOKED_INTO:
-                    _look_into(path, os.open(entry.name, _OPEN, dir_fd=descriptor))
+                    _look_into(path, os.open(entry.name, OPEN_OWN_FOLDER, dir_fd=descriptor))
 
 
 def _look_into(folder: Path, descriptor: int) -> None:

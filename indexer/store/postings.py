@@ -1,28 +1,36 @@
-"""Postings: which bodies have a term, and how often.
+"""Postings: which files and which bodies have a term, and what that is worth in each.
 
-Bodies are indexed in the order of their numbers: a few with the batch that stores them, many
-afterwards, when a question or an idle service needs them. Those that are indexed together add one
-row per term: the numbers of the bodies that have it, as 32-bit little-endian integers, and for
-each a byte that says how often. There is no index over the terms: a scan of them takes
-milliseconds, and an index would cost every batch.
+Files are known by the numbers of their facts, bodies by their own. What is stored together adds
+one row per term: the numbers as 32-bit little-endian integers, and for each a byte that says what
+the term is worth there. There is no index over the terms: a scan of them takes milliseconds, and an
+index would cost every batch.
+
+Files' terms come with the facts from the processes that have read them. Bodies are indexed in the
+order of their numbers: a few with the batch that stores them, many afterwards, when a question or
+an idle service needs them. What only repeats words of a file has none of its own.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from indexer.core.frames import BodyHash
-from indexer.core.terms import MAX_COUNT, count_terms
+from indexer.core.postings import OF_UNIT, TextTerms, text_terms
+from indexer.core.terms import count_terms
 from indexer.store.database import Database, append_rows
 
-Found: TypeAlias = "tuple[array[int], bytearray]"
-"""Numbers of bodies, and how often each has the term."""
+FILES: Final = 0
+BODIES: Final = 1
+"""What the numbers of a row stand for."""
 
-PostingRow: TypeAlias = tuple[int, bytes, bytes]
-"""A term, and the numbers and counts of the bodies that have it, packed."""
+Found: TypeAlias = "tuple[array[int], bytearray]"
+"""Numbers of files or bodies in their order, and what the term is worth in each."""
+
+PostingRow: TypeAlias = tuple[int, int, bytes, bytes]
+"""A term, what is counted, and the numbers and gains of those that have it, packed."""
 
 AT_ONCE: Final = 100
 """Bodies up to which a batch is indexed as it is stored, unless others wait before it."""
@@ -37,6 +45,25 @@ PARTS: Final = 16
 """Into how many parts postings are divided where all of them are gone through."""
 
 
+def nothing() -> Found:
+    """Nobody."""
+    return array("I"), bytearray()
+
+
+def _packed(numbers: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        numbers = array("I", numbers)
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _unpacked(packed: bytes) -> array[int]:
+    made = array("I", packed)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made
+
+
 class Indexed(NamedTuple):
     """Bodies as they are stored: each with a number, and with a length and postings or not yet."""
 
@@ -45,62 +72,47 @@ class Indexed(NamedTuple):
     rows: list[PostingRow]
 
 
-def number_bodies(bodies: Iterable[BodyHash], first: int) -> Indexed:
-    """Number bodies from `first` on, and leave their terms for later."""
-    return Indexed({content: number for number, content in enumerate(bodies, first)}, {}, [])
-
-
-def index_bodies(bodies: Mapping[BodyHash, str], first: int) -> Indexed:
-    """Number bodies from `first` on and collect their terms."""
-    lengths, rows = _postings(enumerate(bodies.values(), first))
+def number_bodies(bodies: Iterable[BodyHash], first: int, repeats: Collection[BodyHash]) -> Indexed:
+    """Number bodies from `first` on, and leave their terms for later; repeats have none."""
     numbers = {content: number for number, content in enumerate(bodies, first)}
-    return Indexed(numbers, {one: lengths[number] for one, number in numbers.items()}, rows)
+    return Indexed(numbers, {content: 0 for content in numbers if content in repeats}, [])
 
 
-def _postings(texts: Iterable[tuple[int, str]]) -> tuple[dict[int, int], list[PostingRow]]:
-    """The lengths of numbered texts, and one row per term."""
-    lengths: dict[int, int] = {}
+def index_bodies(
+    bodies: Mapping[BodyHash, str], first: int, repeats: Collection[BodyHash]
+) -> Indexed:
+    """Number bodies from `first` on and collect the terms of those that are no repeats."""
+    numbers = {content: number for number, content in enumerate(bodies, first)}
+    made = {
+        content: text_terms(count_terms(text), OF_UNIT)
+        for content, text in bodies.items()
+        if content not in repeats
+    }
+    lengths = {content: made[content].length if content in made else 0 for content in numbers}
+    return Indexed(
+        numbers, lengths, posting_rows(BODIES, ((numbers[one], made[one]) for one in made))
+    )
+
+
+def posting_rows(space: int, texts: Iterable[tuple[int, TextTerms]]) -> list[PostingRow]:
+    """One row per term of some texts, whose numbers must rise."""
     terms: dict[int, Found] = {}
     for number, text in texts:
-        counts = count_terms(text)
-        lengths[number] = sum(counts.values())
-        _collect(terms, number, counts)
-    return lengths, _rows(terms)
+        for term, gain in zip(text.terms, text.gains, strict=True):
+            found = terms.get(term)
+            if found is None:
+                found = terms[term] = nothing()
+            found[0].append(number)
+            found[1].append(gain)
+    return _rows(space, terms)
 
 
-def _nothing() -> Found:
-    return array("I"), bytearray()
-
-
-def _collect(terms: dict[int, Found], number: int, counts: Mapping[int, int]) -> None:
-    for term, count in counts.items():
-        found = terms.get(term)
-        if found is None:
-            found = terms[term] = _nothing()
-        found[0].append(number)
-        found[1].append(count if count < MAX_COUNT else MAX_COUNT)
-
-
-def _rows(terms: Mapping[int, Found]) -> list[PostingRow]:
-    return [(term, _encoded(numbers), bytes(counts)) for term, (numbers, counts) in terms.items()]
-
-
-def _encoded(numbers: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        numbers = array("I", numbers)
-        numbers.byteswap()
-    return numbers.tobytes()
-
-
-def _decoded(numbers: bytes) -> array[int]:
-    made = array("I", numbers)
-    if sys.byteorder == "big":
-        made.byteswap()
-    return made
+def _rows(space: int, terms: Mapping[int, Found]) -> list[PostingRow]:
+    return [(term, space, _packed(found[0]), bytes(found[1])) for term, found in terms.items()]
 
 
 def _first(row: PostingRow) -> int:
-    return int.from_bytes(row[1][:4], "little")
+    return int.from_bytes(row[2][:4], "little")
 
 
 class PostingStore:
@@ -109,38 +121,40 @@ class PostingStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def find(self, terms: Iterable[int]) -> dict[int, Found]:
-        """The bodies that have each of some terms by number, dead ones included."""
+    def find(self, space: int, terms: Iterable[int]) -> dict[int, Found]:
+        """Who has each of some terms, by number, dead ones included."""
         wanted = list(dict.fromkeys(terms))
-        found: dict[int, Found] = {term: _nothing() for term in wanted}
+        found = {term: nothing() for term in wanted}
         if wanted:
+            # Written out, so that the scan passes by what none of them can be in.
+            listed = ", ".join(map(str, wanted))
             rows = self._database.rows(
-                "SELECT term, bodies, counts FROM postings"
-                " WHERE term IN (SELECT unnest(?::UINTEGER[]))",
-                [wanted],
+                "SELECT term, space, numbers, gains FROM postings"
+                f" WHERE space = ? AND term IN ({listed})",
+                [space],
             )
             # Rows come in no promised order; the numbers of one batch are all above another's.
-            for term, numbers, counts in sorted(rows, key=_first):
-                found[term][0].extend(_decoded(numbers))
-                found[term][1].extend(counts)
+            for row in sorted(rows, key=_first):
+                _extend(found[row[0]], row)
         return found
 
     def of_bodies(self, wanted: Sequence[int]) -> dict[int, dict[int, int]]:
-        """Every term of some bodies with its count, from a pass over all postings."""
+        """What every term of some bodies is worth there, from a pass over all postings."""
         terms: dict[int, dict[int, int]] = {number: {} for number in wanted}
         for part in range(PARTS):
-            for term, numbers, counts in self._part(part):
-                for number, count in zip(_decoded(numbers), counts, strict=True):
+            for row in self._part(part, BODIES):
+                for number, gain in zip(_unpacked(row[2]), row[3], strict=True):
                     if number in terms:
-                        terms[number][term] = terms[number].get(term, 0) + count
+                        terms[number][row[0]] = gain
         return terms
 
-    def _part(self, part: int) -> list[PostingRow]:
+    def _part(self, part: int, space: int) -> list[PostingRow]:
         """A share of all postings; they are too many to hold at once."""
         rows = self._database.rows(
-            "SELECT term, bodies, counts FROM postings WHERE term % ? = ?", [PARTS, part]
+            "SELECT term, space, numbers, gains FROM postings WHERE term % ? = ? AND space = ?",
+            [PARTS, part, space],
         )
-        return [(term, numbers, counts) for term, numbers, counts in rows]
+        return [(term, which, numbers, gains) for term, which, numbers, gains in rows]
 
     def first_left(self) -> int | None:
         """The number of the first body that has no postings yet; none after it has."""
@@ -156,10 +170,11 @@ class PostingStore:
             " WHERE length IS NULL AND content IS NOT NULL ORDER BY number LIMIT ?",
             [TOGETHER],
         )
-        lengths, postings = _postings((row[0], row[1]) for row in rows)
+        made = {row[0]: text_terms(count_terms(row[1]), OF_UNIT) for row in rows}
+        lengths = {number: one.length for number, one in made.items()}
         if lengths:
             with self._database.transaction() as connection:
-                append_rows(connection, "postings", postings)
+                append_rows(connection, "postings", posting_rows(BODIES, made.items()))
                 connection.execute(
                     "UPDATE bodies SET length = made.length FROM"
                     " (SELECT unnest(?::UINTEGER[]) AS number, unnest(?::UINTEGER[]) AS length)"
@@ -172,7 +187,9 @@ class PostingStore:
         """Whether bodies were dropped since everything was last folded, or terms have many rows."""
         if self._database.rows("SELECT 1 FROM meta WHERE key = ? LIMIT 1", [TO_BE_FOLDED]):
             return True
-        rows, terms = self._database.rows("SELECT count(*), count(DISTINCT term) FROM postings")[0]
+        rows, terms = self._database.rows(
+            "SELECT count(*), count(DISTINCT (term, space)) FROM postings"
+        )[0]
         return bool(rows > 2 * terms)
 
     def note_folded(self) -> None:
@@ -181,21 +198,29 @@ class PostingStore:
             connection.execute("DELETE FROM meta WHERE key = ?", [TO_BE_FOLDED])
 
     def fold(self, part: int) -> None:
-        """Put a part's postings of each term into one row, without those of dropped bodies.
+        """Put a part's postings of each term into one row, without those of what was dropped.
 
         Each part is a transaction of its own: what is not folded yet is as right as what is.
         """
-        kept = {
-            row[0]
-            for row in self._database.rows("SELECT number FROM bodies WHERE content IS NOT NULL")
-        }
-        terms: dict[int, Found] = {}
-        for term, numbers, counts in sorted(self._part(part), key=_first):
-            found = terms.setdefault(term, _nothing())
-            for number, count in zip(_decoded(numbers), counts, strict=True):
-                if number in kept:
-                    found[0].append(number)
-                    found[1].append(count)
+        folded: list[PostingRow] = []
+        for space, numbers in (
+            (FILES, "SELECT number FROM code_facts"),
+            (BODIES, "SELECT number FROM bodies WHERE content IS NOT NULL"),
+        ):
+            kept = {row[0] for row in self._database.rows(numbers)}
+            terms: dict[int, Found] = {}
+            for row in sorted(self._part(part, space), key=_first):
+                found = terms.setdefault(row[0], nothing())
+                for number, gain in zip(_unpacked(row[2]), row[3], strict=True):
+                    if number in kept:
+                        found[0].append(number)
+                        found[1].append(gain)
+            folded += _rows(space, {term: found for term, found in terms.items() if found[0]})
         with self._database.transaction() as connection:
             connection.execute("DELETE FROM postings WHERE term % ? = ?", [PARTS, part])
-            append_rows(connection, "postings", [row for row in _rows(terms) if row[1]])
+            append_rows(connection, "postings", folded)
+
+
+def _extend(found: Found, row: PostingRow) -> None:
+    found[0].extend(_unpacked(row[2]))
+    found[1].extend(row[3])

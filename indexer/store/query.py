@@ -12,13 +12,13 @@ from typing import Any, Final
 import duckdb
 
 from indexer.errors import UsageError
-from indexer.store.database import Database
+from indexer.store.database import Database, Row
 
 _INTERRUPT_AGAIN: Final = 0.05
 """Seconds between two interruptions of a query that has to end."""
 
 VIEWS: Final = (
-    "the views are nodes, changes, roots, frames, heads, basis, manifests, sessions and"
+    "the views are nodes, changes, roots, frames, heads, basis, symbols, manifests, sessions and"
     " session_nodes"
 )
 
@@ -55,10 +55,7 @@ def run_query(
         )
         watch.start()
         try:
-            cursor.execute("BEGIN TRANSACTION READ ONLY")
-            cursor.execute(query)
-            columns = [column[0] for column in cursor.description or []]
-            rows = cursor.fetchmany(limit + 1)
+            columns, rows = database.with_room_if_needed(lambda: _asked(cursor, query, limit + 1))
         except duckdb.InterruptException as error:
             if gone.is_set():
                 raise LeftError("nobody waits for the query any more") from error
@@ -66,6 +63,7 @@ def run_query(
                 f"the query took longer than {timeout:g} s", hint="ask for less, or raise --timeout"
             ) from error
         except duckdb.Error as error:
+            database.refuse_if_damaged(error)
             raise QueryError(
                 str(error).strip(),
                 hint=VIEWS,
@@ -74,9 +72,19 @@ def run_query(
             done.set()
             gone.set()
             watch.join()
-            with contextlib.suppress(duckdb.Error):
-                cursor.execute("ROLLBACK")
     return columns, [[_json(value) for value in row] for row in rows[:limit]], len(rows) > limit
+
+
+def _asked(
+    cursor: duckdb.DuckDBPyConnection, query: str, limit: int
+) -> tuple[list[str], list[Row]]:
+    cursor.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        cursor.execute(query)
+        return [column[0] for column in cursor.description or []], cursor.fetchmany(limit)
+    finally:
+        with contextlib.suppress(duckdb.Error):
+            cursor.execute("ROLLBACK")
 
 
 def _interrupt_later(

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import duckdb
 
-from indexer.store.database import Database, DatabaseError, quoted, translated
+from indexer.store.database import Database, DatabaseError, quoted
 
 _PIECE: Final = 200_000
 """Rows that are copied at once."""
@@ -80,7 +80,7 @@ class Rewriting:
 
     @contextlib.contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        with translated("cannot rewrite the index"), self._database.reading() as cursor:
+        with self._database.roomy("cannot rewrite the index") as cursor:
             yield cursor
 
 

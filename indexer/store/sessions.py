@@ -24,6 +24,19 @@ _VERSION_COLUMNS: Final = (
 )
 
 
+_OF_A_SESSION: Final = (
+    "session_names",
+    "session_heads",
+    "session_requests",
+    "session_records",
+    "session_versions",
+)
+_NAMED: Final = (
+    "(SELECT sid, name, seq, deleted_ns FROM session_names"
+    " QUALIFY row_number() OVER (PARTITION BY sid ORDER BY seq DESC) = 1)"
+)
+
+
 class SessionHead(NamedTuple):
     """Where a session stands after a batch."""
 
@@ -35,11 +48,20 @@ class SessionHead(NamedTuple):
     """Overdue nodes that nothing protects any more, as a JSON list."""
 
 
+class SessionName(NamedTuple):
+    """What a session is called from a record on, and since when it is deleted, if it is."""
+
+    sid: int
+    name: str
+    seq: int = 0
+    deleted_ns: int | None = None
+
+
 @dataclass(slots=True)
 class SessionRows:
     """New rows of sessions, stored in the transaction of the batch that carries them."""
 
-    names: list[tuple[int, str]] = field(default_factory=list)
+    names: list[SessionName] = field(default_factory=list)
     records: list[tuple[int, Row]] = field(default_factory=list)
     """Rows by session, in the order of the log."""
     versions: list[tuple[int, int, Row]] = field(default_factory=list)
@@ -48,6 +70,8 @@ class SessionRows:
     heads: dict[int, SessionHead] = field(default_factory=dict)
     requests: list[tuple[int, int, str]] = field(default_factory=list)
     """Session, number of the last record, and by which token it was asked for."""
+    purged: list[int] = field(default_factory=list)
+    """Sessions that go for good, with all contents that no other session has."""
 
     def write(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Append everything inside the running transaction; nothing stored is looked at."""
@@ -70,6 +94,15 @@ class SessionRows:
             "session_heads",
             [(head.sid, seqs[head.sid], *head[1:]) for head in self.heads.values()],
         )
+        if self.purged:
+            for table in _OF_A_SESSION:
+                connection.execute(
+                    f"DELETE FROM {table} WHERE list_contains(?::UINTEGER[], sid)", [self.purged]
+                )
+            connection.execute(
+                "DELETE FROM session_blobs WHERE lower(hex(sha256)) NOT IN"
+                " (SELECT content_hash FROM session_records WHERE content_hash IS NOT NULL)"
+            )
 
 
 class StoredSession(NamedTuple):
@@ -87,10 +120,17 @@ class SessionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def names(self) -> dict[str, int]:
-        """Every session's number by its name, oldest first."""
-        rows = self._database.rows("SELECT name, sid FROM session_names ORDER BY sid")
-        return dict(rows)
+    def names(self) -> list[SessionName]:
+        """What every session is called now, deleted ones too, oldest first."""
+        rows = self._database.rows(f"SELECT * FROM {_NAMED} ORDER BY sid")
+        return [SessionName(*row) for row in rows]
+
+    def first_name(self, sid: int) -> str:
+        """What a session was called when it was begun here."""
+        rows = self._database.rows(
+            "SELECT name FROM session_names WHERE sid = ? ORDER BY seq LIMIT 1", [sid]
+        )
+        return str(rows[0][0])
 
     def load(self, sid: int) -> StoredSession | None:
         """All rows of one session, as of one moment; None where there are none."""
@@ -118,12 +158,10 @@ class SessionStore:
             )
         return StoredSession(records, versions, dict(blobs), SessionHead(*heads[0]))
 
-    def answered(self, sid: int, once: str) -> int | None:
-        """The last record that a request made, known by its token; None where it made none."""
-        rows = self._database.rows(
-            "SELECT seq FROM session_requests WHERE sid = ? AND once = ?", [sid, once]
-        )
-        return int(rows[0][0]) if rows else None
+    def answered(self, once: str) -> tuple[int, int] | None:
+        """Session and number of the last record that a request made, known by its token."""
+        rows = self._database.rows("SELECT sid, seq FROM session_requests WHERE once = ?", [once])
+        return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
     def known_blobs(self) -> set[str]:
         """The hashes of all stored contents."""
@@ -139,14 +177,16 @@ class SessionStore:
             )
         ]
 
-    def summaries(self) -> list[dict[str, Any]]:
-        """Every session in a few figures, without its nodes."""
+    def summaries(self, *, deleted: bool = False) -> list[dict[str, Any]]:
+        """Every session, or every deleted one, in a few figures, without its nodes."""
         rows = self._database.rows(
             "SELECT n.name, h.working - 1, count(r.seq), count(r.commit_hash),"
             " sum(r.token_count), min(r.at_ns), max(r.at_ns)"
-            " FROM session_names n JOIN session_records r ON r.sid = n.sid"
+            f" FROM {_NAMED} n JOIN session_records r ON r.sid = n.sid"
             " JOIN (SELECT sid, arg_max(working, seq) AS working FROM session_heads GROUP BY sid) h"
-            " ON h.sid = n.sid GROUP BY n.sid, n.name, h.working ORDER BY n.sid"
+            " ON h.sid = n.sid WHERE (n.deleted_ns IS NOT NULL) = ?"
+            " GROUP BY n.sid, n.name, h.working ORDER BY n.sid",
+            [deleted],
         )
         keys = ("name", "cycle", "records", "commits", "tokens", "opened_ns", "updated_ns")
         return [dict(zip(keys, row, strict=True)) for row in rows]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,9 +19,13 @@ from indexer.core.kinds import Kind
 from indexer.core.listing import Listing
 from indexer.core.tree import Entry, Folder, Totals, Tree
 from indexer.errors import CorruptError
-from indexer.store.database import Database, Row, append_rows, put_meta
+from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
+from indexer.store.noted import LostRoots, Noted
 
 _GONE = 0
+
+_PIECE = 20_000
+"""Rows that are copied at once."""
 
 _FROM = "history_from"
 """What the meta table says the oldest recorded root is, once older ones were forgotten."""
@@ -76,11 +82,15 @@ class Batch:
 class TreeStore:
     """Reads and writes trees of one workspace."""
 
-    def __init__(self, database: Database, algorithm: WorkspaceHash) -> None:
+    def __init__(
+        self, database: Database, algorithm: WorkspaceHash, noted: Noted | None = None
+    ) -> None:
         self._database = database
+        self._noted = noted
         self._largest: tuple[tuple[int, int], list[str]] | None = None
         self._algorithm = algorithm
         self._head: Root | None = None
+        self._lost: list[LostRoots] | None = None
 
     # -- reading
 
@@ -96,6 +106,24 @@ class TreeStore:
         """Recorded roots, newest first."""
         rows = self._database.rows("SELECT * FROM root_log ORDER BY seq DESC LIMIT ?", [limit])
         return [_root(row) for row in rows]
+
+    def lost(self) -> list[LostRoots]:
+        """What was recorded within the history and is gone, oldest first."""
+        if self._lost is None:
+            rows = self._database.rows("SELECT * FROM lost_roots ORDER BY first")
+            self._lost = [LostRoots(*row) for row in rows]
+        return self._lost
+
+    def root_before(self, steps: int) -> Root | None:
+        """The root that was the newest one so many recorded roots ago."""
+        rows = self._database.rows(
+            "SELECT * FROM root_log ORDER BY seq DESC LIMIT 1 OFFSET ?", [steps]
+        )
+        return _root(rows[0]) if rows else None
+
+    def count_roots(self) -> int:
+        """How many roots are recorded."""
+        return int(self._database.rows("SELECT count(*) FROM root_log")[0][0])
 
     def root_at(self, seq: int) -> Root | None:
         """The root recorded as number `seq`."""
@@ -124,6 +152,15 @@ class TreeStore:
             [prefix, limit],
         )
         return [(path, NodeId(node_id), bool(current)) for path, node_id, current in rows]
+
+    def node_ids(self, path: str, prefix: str) -> list[NodeId]:
+        """The NodeIDs beginning so that a path has or had."""
+        rows = self._database.rows(
+            "SELECT DISTINCT node_id FROM node_log WHERE path = ?"
+            " AND starts_with(lower(hex(node_id)), ?) ORDER BY 1",
+            [path, prefix],
+        )
+        return [NodeId(row[0]) for row in rows]
 
     def tree_with_node(self, path: str, prefix: str) -> tuple[NodeId, Tree] | None:
         """The newest recorded tree in which a path had a NodeID beginning so."""
@@ -168,6 +205,19 @@ class TreeStore:
         )
         return _tree_from_rows(self._algorithm, rows, vouched or {})
 
+    def entries_at(self, seq: int, path: str) -> list[tuple[str, Kind]]:
+        """The paths and kinds of what a folder held in the root recorded at `seq`."""
+        prefix = f"{path}/" if path else ""
+        rows = self._database.rows(
+            "SELECT path, kind FROM (SELECT path, kind FROM node_log WHERE seq <= $1"
+            "  AND starts_with(path, $2) AND path <> ''"
+            "  AND NOT contains(substr(path, length($2) + 1), '/')"
+            "  QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1)"
+            " WHERE kind <> 0 ORDER BY path",
+            [seq, prefix],
+        )
+        return [(where, Kind(kind)) for where, kind in rows]
+
     def changes_between(self, old_seq: int, new_seq: int) -> list[Change]:
         """What differs between two recorded roots; cost grows with what changed between them."""
         low, high = sorted((old_seq, new_seq))
@@ -211,7 +261,12 @@ class TreeStore:
         gaps = self._database.rows("SELECT max(seq), count(*), count(DISTINCT seq) FROM root_log")
         newest, total, distinct = gaps[0]
         first = self.oldest_seq()
-        if total and not newest - first + 1 == total == distinct:
+        known = sum(
+            min(lost.last, newest) - max(lost.first, first) + 1
+            for lost in self.lost()
+            if total and lost.first <= newest and lost.last >= first
+        )
+        if total and not newest - first + 1 - known == total == distinct:
             problems.append((newest, f"{total} roots recorded, numbered {first} to {newest}"))
         return problems
 
@@ -253,8 +308,7 @@ class TreeStore:
 
     def record(self, batch: Batch) -> Root:
         """Store a batch in one transaction and return the new root."""
-        head = self.head()
-        seq = head.seq + 1 if head else 1
+        seq = self._next_seq()
         tree, totals = batch.tree, batch.tree.root.totals
         root = Root(
             seq, tree.root_id, tree.root.content_id, batch.at_ns, batch.cause, totals,
@@ -269,7 +323,31 @@ class TreeStore:
                 _replace_listings(connection, batch.listings)
                 put_meta(connection, "listed_seq", str(seq))
         self._head = root
+        if self._noted is not None:
+            self._noted.note_root(seq, root.root)
         return root
+
+    def _next_seq(self) -> int:
+        """The number of the next root; that of a lost one is not given again."""
+        head = self.head()
+        return max([head.seq if head else 0, *(lost.last for lost in self.lost())]) + 1
+
+    def find_loss(self, at_ns: int) -> LostRoots | None:
+        """Which roots are gone, where more were recorded than are here or known to be lost."""
+        noted = self._noted.read() if self._noted is not None else None
+        if noted is None or noted.seq < self._next_seq():
+            return None
+        return LostRoots(self._next_seq(), noted.seq, noted.root, at_ns)
+
+    def notice_loss(self, at_ns: int) -> None:
+        """Keep in mind which roots are gone."""
+        found = self.find_loss(at_ns)
+        if found is None:
+            return
+        self._lost = [*self.lost(), found]
+        # Where nothing can be written it is said all the same, and kept by whoever opens it next.
+        with contextlib.suppress(DatabaseError), self._database.transaction() as connection:
+            append_rows(connection, "lost_roots", [found])
 
     def forget_before(self, seq: int) -> int:
         """Forget the roots before a recorded one, with what only they held; gives their number."""
@@ -281,8 +359,30 @@ class TreeStore:
                 [seq],
             )
             forgotten = connection.execute("DELETE FROM root_log WHERE seq < ?", [seq]).fetchone()
+            connection.execute("DELETE FROM lost_roots WHERE last < ?", [seq])
+            self._lost = None
             put_meta(connection, _FROM, str(seq))
         return int(forgotten[0]) if forgotten else 0
+
+    def take_history(self, source: TreeStore) -> bool:
+        """Store what another store has recorded, here where nothing is; False where it has nothing.
+
+        Raises where the other one cannot be read to its end or contradicts itself.
+        """
+        head = source.head()
+        if head is None:
+            return False
+        tree = source.tree_at(head.seq)
+        if (tree.root_id, tree.root.totals) != (head.root, head.totals) or source.log_problems():
+            raise CorruptError("the recorded roots and nodes contradict each other")
+        with self._database.transaction() as connection:
+            for table in ("node_log", "root_log", "lost_roots"):
+                rows = source._database.stream(f"SELECT * FROM {table} ORDER BY rowid")
+                while piece := list(islice(rows, _PIECE)):
+                    append_rows(connection, table, piece)
+            put_meta(connection, _FROM, str(source.oldest_seq()))
+        self._head = self._lost = None
+        return True
 
     def put_remarks(self, remarks: Remarks) -> None:
         """Replace the remarks alone."""

@@ -30,11 +30,6 @@ class Utf8Folder:
         except UnicodeEncodeError:
             self.path = self._renamed(folder)
 
-    @property
-    def is_renamed(self) -> bool:
-        """Whether the folder is reached by another name than its own."""
-        return self._descriptor is not None
-
     def close(self) -> None:
         """Give the name up; harmless to repeat."""
         if self._descriptor is not None:

@@ -1,0 +1,153 @@
+"""Facts about code: what each content says of itself, under a number of its own.
+
+Facts are kept by content and by the ending of the name that decides the language, so a file that
+is renamed, comes back or stands in several places has them already. They can be made again from
+the files, so no journal holds them. Rows are only added: those of a later number count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import duckdb
+
+from indexer.core.code import CodeFacts, CodeSymbol, FactsKey
+from indexer.core.ids import ContentId
+from indexer.store.database import Database, Row, append_rows
+
+_SYMBOL: Final = (
+    "kind, name, symbol, signature, doc, line, end_line, first_byte, last_byte, sha256, parent"
+)
+
+
+class KnownFacts(NamedTuple):
+    """Facts that are stored, and by what they were made."""
+
+    content_id: ContentId
+    ending: str
+    number: int
+    language: str
+    print: int
+
+
+class FoundSymbol(NamedTuple):
+    """A symbol, and under what the facts are known that it belongs to."""
+
+    key: FactsKey
+    number: int
+    place: int
+    symbol: CodeSymbol
+
+
+class CodeStore:
+    """Reads and writes the facts of one workspace."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def next_number(self) -> int:
+        """The number that the next facts get."""
+        rows = self._database.rows("SELECT coalesce(max(number) + 1, 0) FROM code_facts")
+        return int(rows[0][0])
+
+    def known(self) -> Iterator[KnownFacts]:
+        """All facts, oldest first."""
+        return map(
+            KnownFacts._make,
+            self._database.stream(
+                "SELECT content_id, ending, number, language, print FROM code_facts ORDER BY number"
+            ),
+        )
+
+    def symbols(self, numbers: Iterable[int]) -> dict[int, tuple[CodeSymbol, ...]]:
+        """The symbols of some facts, in order of the source."""
+        wanted = list(dict.fromkeys(numbers))
+        found: dict[int, list[CodeSymbol]] = {number: [] for number in wanted}
+        for row in self._database.rows(
+            f"SELECT number, {_SYMBOL} FROM code_symbols"
+            " WHERE number IN (SELECT unnest(?::UINTEGER[])) ORDER BY number, place",
+            [wanted],
+        ):
+            found[row[0]].append(CodeSymbol._make(row[1:]))
+        return {number: tuple(symbols) for number, symbols in found.items()}
+
+    def declaring(self, names: Sequence[str]) -> list[tuple[int, str]]:
+        """The facts that have a symbol of one of some names, and which name that is."""
+        if not names:
+            return []
+        rows = self._database.rows(
+            "SELECT DISTINCT number, name FROM code_symbols WHERE name IN (SELECT unnest(?))"
+            " ORDER BY number, name",
+            [list(names)],
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def named(self, names: Iterable[str]) -> list[FoundSymbol]:
+        """The symbols that have one of some names, those of contents that are gone included."""
+        return self._found("s.name IN (SELECT unnest(?::VARCHAR[]))", [list(names)])
+
+    def matching(self, pattern: str, kind: str | None = None) -> list[FoundSymbol]:
+        """The symbols whose name a pattern fits: with `*`, `?` and `[`, or as a part of it."""
+        where, values = "contains(lower(s.symbol), lower(?))", [pattern]
+        if any(char in pattern for char in "*?["):
+            where, values = "(s.symbol GLOB ? OR s.name GLOB ?)", [pattern, pattern]
+        if kind is not None:
+            where, values = f"{where} AND s.kind = ?", [*values, kind]
+        return self._found(where, values)
+
+    def _found(self, where: str, values: Sequence[object]) -> list[FoundSymbol]:
+        columns = ", ".join(f"s.{column}" for column in _SYMBOL.split(", "))
+        rows = self._database.rows(
+            f"SELECT f.content_id, f.ending, f.number, s.place, {columns}"
+            f" FROM code_symbols s JOIN code_facts f ON f.number = s.number WHERE {where}"
+            " ORDER BY f.number, s.place",
+            values,
+        )
+        return [
+            FoundSymbol((row[0], row[1]), row[2], row[3], CodeSymbol._make(row[4:])) for row in rows
+        ]
+
+    def using(self, names: Iterable[int]) -> list[tuple[FactsKey, int]]:
+        """The facts that use one of some names, by their hashes; keys and numbers."""
+        rows = self._database.rows(
+            "SELECT content_id, ending, number FROM code_facts"
+            " WHERE list_has_any(names, ?::UINTEGER[]) ORDER BY number",
+            [list(dict.fromkeys(names))],
+        )
+        return [((row[0], row[1]), row[2]) for row in rows]
+
+    def uses(self, numbers: Iterable[int]) -> dict[int, tuple[str, bytes]]:
+        """The language of some facts, and their references and imports, packed."""
+        rows = self._database.rows(
+            "SELECT number, language, uses FROM code_facts"
+            " WHERE number IN (SELECT unnest(?::UINTEGER[]))",
+            [list(dict.fromkeys(numbers))],
+        )
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def write_facts(
+    connection: duckdb.DuckDBPyConnection,
+    facts: Mapping[FactsKey, CodeFacts],
+    numbers: Mapping[FactsKey, int],
+) -> None:
+    """Add facts inside the running transaction."""
+    append_rows(
+        connection,
+        "code_facts",
+        [
+            (numbers[key], *key, one.language, one.print, one.uses, list(one.names))
+            for key, one in facts.items()
+        ],
+    )
+    append_rows(connection, "code_symbols", list(_symbol_rows(facts, numbers)))
+
+
+def _symbol_rows(
+    facts: Mapping[FactsKey, CodeFacts], numbers: Mapping[FactsKey, int]
+) -> Iterator[Row]:
+    for key, one in facts.items():
+        number = numbers[key]
+        for place, symbol in enumerate(one.symbols):
+            yield (number, place, *symbol)

@@ -1,0 +1,95 @@
+"""How much memory the database may use: little at rest, a share of the machine while it is needed.
+
+DuckDB keeps what it has read until its limit is reached, and a service runs for days: its limit at
+rest is small. Texts are another matter: a look at a column takes as many of them at once as
+there are in 2,048 rows, and a text can have a megabyte. Whoever needs room for that takes it for as
+long as it lasts; what was kept in it is let go of afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+AT_REST: Final = 64_000_000
+"""Bytes that suffice for an index of 100,000 nodes; what a query needs beyond it is spilled."""
+
+_SHARE: Final = 2
+"""The database takes at most one part in so many of what there is."""
+
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_LIMITS: Final = ("memory.max", "memory.limit_in_bytes")
+
+
+class Room:
+    """The limit of one open database, raised while somebody is inside."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, most: int) -> None:
+        self._cursor = connection.cursor()
+        self._most = most
+        self._inside = 0
+        self._lock = threading.Lock()
+        self._lower()
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """While this lasts, the database may use as much as it ever may."""
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit(self._most)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._lower()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._cursor.close()
+
+    def _lower(self) -> None:
+        # Refused while somebody outside reads more than that: whoever leaves next tries again.
+        with contextlib.suppress(duckdb.Error):
+            self._limit(AT_REST)
+
+    def _limit(self, size: int) -> None:
+        self._cursor.execute(f"SET memory_limit = '{size}B'")
+
+
+def most_memory(group: Path | None = None) -> int:
+    """Bytes that a database may use at most: a share of what this process can have at all."""
+    there = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    there += [soft for soft, _ in (resource.getrlimit(resource.RLIMIT_AS),) if soft > 0]
+    folder = group or _own_group()
+    while folder is not None and folder.is_relative_to(_CGROUPS if group is None else group):
+        there += _limits_in(folder)
+        folder = folder.parent
+    return max(AT_REST, min(there) // _SHARE)
+
+
+def _own_group() -> Path | None:
+    """The folder of the control group that this process is in."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                return _CGROUPS / controllers / path.lstrip("/")
+    return None
+
+
+def _limits_in(folder: Path) -> list[int]:
+    found = []
+    for name in _LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int((folder / name).read_text()))
+    return found
