@@ -2,6 +2,7 @@
 
 from indexer.compiler.compile import CompiledStages, compile_stages
 from indexer.compiler.events import EventError, Node, read_events
+from indexer.compiler.plugins import PluginError, Plugins, custom_names, installed_plugins
 from indexer.compiler.policy import (
     CollapsePolicy,
     HeaderPolicy,
@@ -12,6 +13,7 @@ from indexer.compiler.policy import (
 )
 from indexer.compiler.stages import (
     SCHEMA_VERSION,
+    VERSIONS,
     FrozenStage,
     HeaderStage,
     RawStage,
@@ -20,6 +22,7 @@ from indexer.compiler.stages import (
 
 __all__ = [
     "SCHEMA_VERSION",
+    "VERSIONS",
     "CollapsePolicy",
     "CompiledStages",
     "EventError",
@@ -27,12 +30,16 @@ __all__ = [
     "HeaderPolicy",
     "HeaderStage",
     "Node",
+    "PluginError",
+    "Plugins",
     "Policy",
     "PolicyError",
     "RawStage",
     "SelectionPolicy",
     "SpecStage",
     "compile_stages",
+    "custom_names",
+    "installed_plugins",
     "parse_policy",
     "read_events",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from indexer.compiler.preview import escape_controls
+from indexer.compiler.preview import escape_controls, texts_of
 from indexer.core.canonical import NotCanonicalError, canonical_json, content_hash
 from indexer.errors import UsageError
 
@@ -17,6 +18,10 @@ ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 MAX_KIND_CHARS: Final = 128
 MAX_ID_CHARS: Final = 256
 MAX_TURN: Final = 2**53 - 1
+
+VOLATILE: Final = frozenset({"seq", "timestamp", "timestamp_ms"})
+"""Fields of a payload, at any depth, that tell when and not what: no hash depends on them."""
+_VOLATILE_BYTES: Final = tuple(sorted(f'"{name}"'.encode() for name in VOLATILE))
 
 # The only field names a shape repeats: any other name may be somebody's data.
 SHAPE_FIELDS: Final = frozenset(
@@ -37,7 +42,11 @@ class EventError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One event with everything the stages say about it; the payload stays in here."""
+    """One event with everything the stages say about it; the payload stays in here.
+
+    A pinned node is never left out nor collapsed. Nodes of one pair, a call and its result,
+    stay together or go together.
+    """
 
     id: str
     ordinal: int
@@ -50,7 +59,11 @@ class Node:
     payload_bytes: int
     payload_shape: Mapping[str, object]
     text_chars: int
+    chars: int
+    """What it counts for in a character budget: its text, or its JSON where it has none."""
     tool_calls: int
+    pinned: bool = False
+    pair: str | None = None
 
     @property
     def age_key(self) -> tuple[int, int, str, str]:
@@ -58,14 +71,17 @@ class Node:
         return (self.turn, self.ordinal, self.digest, self.id)
 
 
-def read_events(events: Sequence[object]) -> tuple[Node, ...]:
-    """The nodes of a stream in append order; anything that cannot be hashed is refused."""
+def read_events(events: Sequence[object], *, with_times: bool = False) -> tuple[Node, ...]:
+    """The nodes of a stream in append order; anything that cannot be hashed is refused.
+
+    `with_times` keeps the volatile fields of payloads, as the first version of the stages did.
+    """
     if not isinstance(events, (list, tuple)):
         raise EventError("an event stream must be a list of {kind, turn, payload}")
     nodes: list[Node] = []
     places: dict[str, int] = {}
     for ordinal, event in enumerate(events):
-        node = _read_event(ordinal, event)
+        node = _read_event(ordinal, event, with_times)
         if node.id in places:
             raise EventError(
                 f"event {ordinal}: the id {node.id!r} is already that of event {places[node.id]}",
@@ -76,7 +92,7 @@ def read_events(events: Sequence[object]) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _read_event(ordinal: int, event: object) -> Node:
+def _read_event(ordinal: int, event: object, with_times: bool) -> Node:
     if not isinstance(event, Mapping):
         raise EventError(f"event {ordinal}: must be an object with kind, turn and payload")
     for key in ("kind", "turn", "payload"):
@@ -89,11 +105,22 @@ def _read_event(ordinal: int, event: object) -> Node:
     payload = event["payload"]
     try:
         body = canonical_json(payload)
+        if not with_times and any(name in body for name in _VOLATILE_BYTES):
+            payload = json.loads(body, object_pairs_hook=_lasting)
+            body = canonical_json(payload)
     except NotCanonicalError as error:
         raise EventError(f"event {ordinal}: 'payload': {error.message}", hint=error.hint) from None
+    except RecursionError:
+        raise EventError(f"event {ordinal}: 'payload' is nested too deeply") from None
+    pinned = event.get("pinned", False)
+    if not isinstance(pinned, bool):
+        raise EventError(f"event {ordinal}: 'pinned' must be true or false")
+    pair = event.get("pair")
     payload_sha256 = hashlib.sha256(body).hexdigest()
     digest = content_hash({"kind": kind, "payload_sha256": payload_sha256, "turn": turn})
     given = event.get("id")
+    texts = list(texts_of(payload))
+    text_chars = sum(map(len, texts))
     return Node(
         id=(
             f"n{ordinal:06d}-{digest[:16]}"
@@ -109,9 +136,16 @@ def _read_event(ordinal: int, event: object) -> Node:
         payload_sha256=payload_sha256,
         payload_bytes=len(body),
         payload_shape=payload_shape(payload),
-        text_chars=sum(map(len, _texts(payload))),
+        text_chars=text_chars,
+        chars=text_chars if texts else len(body.decode()),
         tool_calls=_tool_calls(kind, payload),
+        pinned=pinned,
+        pair=None if pair is None else _name(ordinal, "pair", pair, MAX_ID_CHARS),
     )
+
+
+def _lasting(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    return {key: value for key, value in pairs if key not in VOLATILE}
 
 
 def _name(ordinal: int, key: str, value: object, limit: int) -> str:
@@ -160,20 +194,6 @@ def _json_type(value: object) -> str:
     if isinstance(value, str):
         return "string"
     return "object" if isinstance(value, Mapping) else "array"
-
-
-def _texts(payload: object) -> Iterator[str]:
-    """The text a reader would see: a string, the content of a message, the text of its parts."""
-    if isinstance(payload, str):
-        yield payload
-    elif isinstance(payload, Mapping):
-        for key in ("content", "text"):
-            inner = payload.get(key)
-            parts = inner if isinstance(inner, (list, tuple)) else [inner]
-            for part in parts:
-                text = part.get("text") if isinstance(part, Mapping) else part
-                if isinstance(text, str):
-                    yield text
 
 
 def _tool_calls(kind: str, payload: object) -> int:

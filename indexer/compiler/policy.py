@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -9,14 +10,16 @@ from typing import Final, Literal, cast
 from indexer.errors import UsageError
 
 HeaderMode = Literal["hash_only", "sanitized_preview"]
-CollapseMode = Literal["none", "all_but_last"]
 
 HEADER_MODES: Final = ("hash_only", "sanitized_preview")
 COLLAPSE_MODES: Final = ("none", "all_but_last")
+SUMMARIES: Final = ("reference", "first_line")
+"""What stands for a collapsed message; other names, like other modes, are those of plug-ins."""
 
 # A preview is for looking, not for carrying a transcript.
 MAX_PREVIEW_CHARS: Final = 4_000
 
+_PLUGIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 _COUNT: Final = "must be a whole number, 0 or more, or null"
 
 
@@ -28,20 +31,27 @@ class PolicyError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class SelectionPolicy:
-    """Which nodes are candidates; None is no limit, 0 and the empty list keep nothing."""
+    """Which nodes are candidates; None is no limit, 0 and the empty list keep nothing.
+
+    What is pinned stays whatever the limits are.
+    """
 
     kind_allowlist: tuple[str, ...] | None = None
     max_nodes: int | None = None
     max_turns: int | None = None
+    max_chars: int | None = None
     pin_latest: bool = False
+    pin_first_system: bool = False
 
     def to_json(self) -> dict[str, object]:
         """The settings as SPEC echoes them."""
         kinds = self.kind_allowlist
         return {
             "kind_allowlist": None if kinds is None else list(kinds),
+            "max_chars": self.max_chars,
             "max_nodes": self.max_nodes,
             "max_turns": self.max_turns,
+            "pin_first_system": self.pin_first_system,
             "pin_latest": self.pin_latest,
         }
 
@@ -57,11 +67,12 @@ class HeaderPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CollapsePolicy:
-    """How many nodes stay, and which of those shrink to a reference."""
+    """How many nodes stay, which of those shrink, and to what."""
 
     target: int | None = None
-    mode: CollapseMode = "none"
+    mode: str = COLLAPSE_MODES[0]
     kind_allowlist: tuple[str, ...] | None = None
+    summary: str = SUMMARIES[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +91,21 @@ def parse_policy(data: Mapping[str, object] | Policy | None) -> Policy:
     groups = _Group("", {} if data is None else data)
     groups.refuse_unknown("selection", "header", "collapse")
     selection = groups.group("selection")
-    selection.refuse_unknown("kind_allowlist", "max_nodes", "max_turns", "pin_latest")
+    selection.refuse_unknown(
+        "kind_allowlist", "max_nodes", "max_turns", "max_chars", "pin_latest", "pin_first_system"
+    )
     header = groups.group("header")
     header.refuse_unknown("mode", "preview_chars", "freeze_previews")
     collapse = groups.group("collapse")
-    collapse.refuse_unknown("target", "mode", "kind_allowlist")
+    collapse.refuse_unknown("target", "mode", "kind_allowlist", "summary")
     return Policy(
         SelectionPolicy(
             kind_allowlist=selection.kinds("kind_allowlist"),
             max_nodes=selection.count("max_nodes"),
             max_turns=selection.count("max_turns"),
+            max_chars=selection.count("max_chars"),
             pin_latest=selection.flag("pin_latest"),
+            pin_first_system=selection.flag("pin_first_system"),
         ),
         HeaderPolicy(
             mode=cast(HeaderMode, header.choice("mode", HEADER_MODES)),
@@ -99,8 +114,9 @@ def parse_policy(data: Mapping[str, object] | Policy | None) -> Policy:
         ),
         CollapsePolicy(
             target=collapse.count("target"),
-            mode=cast(CollapseMode, collapse.choice("mode", COLLAPSE_MODES)),
+            mode=collapse.named("mode", COLLAPSE_MODES),
             kind_allowlist=collapse.kinds("kind_allowlist"),
+            summary=collapse.named("summary", SUMMARIES),
         ),
     )
 
@@ -151,6 +167,14 @@ class _Group:
         value = self._data.get(key, choices[0])
         if not isinstance(value, str) or value not in choices:
             raise self._wrong(key, f"must be one of {', '.join(choices)}")
+        return value
+
+    def named(self, key: str, built_in: tuple[str, ...]) -> str:
+        """One of those built in, or a word by which a plug-in may be known."""
+        value = self._data.get(key, built_in[0])
+        if not isinstance(value, str) or not _PLUGIN_NAME.fullmatch(value):
+            known = ", ".join(built_in)
+            raise self._wrong(key, f"must be one of {known}, or the name of a plug-in")
         return value
 
     def kinds(self, key: str) -> tuple[str, ...] | None:

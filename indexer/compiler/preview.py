@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from indexer.core.canonical import canonical_json
@@ -28,10 +28,15 @@ def escape_controls(text: str) -> str:
 
 
 def preview(payload: object, limit: int) -> tuple[str, bool]:
-    """At most `limit` characters of a payload, and whether that is less than all of it."""
+    """At most `limit` characters of a payload, and whether that is less than all of it.
+
+    Of what has a text, that is the text; of anything else its JSON.
+    """
     # Redaction comes first: a secret cut in half is no longer recognised.
     clean = _redacted(payload, 0)
-    text = clean if isinstance(clean, str) else redact(canonical_json(clean).decode())
+    text = clean if isinstance(clean, str) else "\n".join(texts_of(clean))
+    if not text and not isinstance(clean, str):
+        text = redact(canonical_json(clean).decode())
     start = text[: limit + 1]
     if not _UNSAFE.search(start):
         return start[:limit], len(start) > limit
@@ -44,6 +49,20 @@ def preview(payload: object, limit: int) -> tuple[str, bool]:
         pieces.append(piece)
         used += len(piece)
     return "".join(pieces), False
+
+
+def texts_of(payload: object) -> Iterator[str]:
+    """The text a reader would see: a string, the content of a message, the text of its parts."""
+    if isinstance(payload, str):
+        yield payload
+    elif isinstance(payload, Mapping):
+        for key in ("content", "text"):
+            inner = payload.get(key)
+            parts = inner if isinstance(inner, (list, tuple)) else [inner]
+            for part in parts:
+                text = part.get("text") if isinstance(part, Mapping) else part
+                if isinstance(text, str):
+                    yield text
 
 
 def _redacted(value: object, depth: int) -> object:

@@ -9,7 +9,13 @@ from typing import Final, cast
 from indexer.compiler.policy import HeaderMode
 from indexer.core.canonical import content_hash
 
-SCHEMA_VERSION: Final = "1"
+SCHEMA_VERSION: Final = "2"
+"""Of the stages that are made now."""
+
+WITH_TIMES: Final = "1"
+"""Of stages whose hashes covered `seq` and `timestamp`; recorded manifests are checked by it."""
+
+VERSIONS: Final = (WITH_TIMES, SCHEMA_VERSION)
 
 Json = dict[str, object]
 
@@ -45,6 +51,7 @@ class RawStage:
     kind_counts: Mapping[str, int]
     node_hash: str
     prompt_summary: SummaryRef | None
+    version: str = SCHEMA_VERSION
 
     def to_json(self) -> Json:
         """The stage as it is hashed and shown."""
@@ -53,7 +60,7 @@ class RawStage:
             "kind_counts": self.kind_counts,
             "node_count": self.node_count,
             "node_hash": self.node_hash,
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": self.version,
             "turn_count": self.turn_count,
         }
         if self.prompt_summary is not None:
@@ -91,6 +98,7 @@ class SpecStage:
     nodes: tuple[NodeRef, ...]
     dropped: tuple[DroppedRef, ...]
     collapsed_ids: tuple[str, ...]
+    version: str = SCHEMA_VERSION
 
     @property
     def selected_ids(self) -> tuple[str, ...]:
@@ -105,7 +113,7 @@ class SpecStage:
                 "config": self.config,
                 "digests": [node.digest for node in self.nodes],
                 "dropped_count": len(self.dropped),
-                "schema_version": SCHEMA_VERSION,
+                "schema_version": self.version,
                 "selected_ids": self.selected_ids,
             }
         )
@@ -130,7 +138,7 @@ class SpecStage:
                     }
                     for node in self.nodes
                 ],
-                "schema_version": SCHEMA_VERSION,
+                "schema_version": self.version,
                 "selected_ids": self.selected_ids,
                 "selection_sha256": self.selection_sha256,
             }
@@ -159,6 +167,8 @@ class Message:
     tool_calls: int
     collapsed: bool
     preview: Preview | None
+    summary_sha256: str | None = None
+    """Of the text that stands for a collapsed one, where that is more than a reference."""
 
     def to_json(self) -> Json:
         """The message as it is hashed and shown."""
@@ -174,6 +184,8 @@ class Message:
             data["role"] = self.role
             data["text_chars"] = self.text_chars
             data["tool_calls"] = self.tool_calls
+        if self.summary_sha256 is not None:
+            data["summary_sha256"] = self.summary_sha256
         if self.preview is not None:
             data["preview"] = self.preview.text
             data["preview_truncated"] = self.preview.truncated
@@ -181,33 +193,40 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderStage:
+class _Messages:
+    """The messages of a selection."""
+
+    mode: HeaderMode
+    selection_sha256: str
+    messages: tuple[Message, ...]
+    dropped_ids: tuple[str, ...]
+    collapsed_ids: tuple[str, ...]
+    version: str = SCHEMA_VERSION
+
+    def to_json(self) -> Json:
+        """The stage as it is hashed and shown."""
+        return sorted_keys(
+            {
+                "collapsed_ids": self.collapsed_ids,
+                "dropped_ids": self.dropped_ids,
+                "messages": [message.to_json() for message in self.messages],
+                "mode": self.mode,
+                "schema_version": self.version,
+                "selection_sha256": self.selection_sha256,
+            }
+        )
+
+
+class HeaderStage(_Messages):
     """The messages of a selection: hashes and sizes, with previews where asked for."""
 
-    mode: HeaderMode
-    selection_sha256: str
-    messages: tuple[Message, ...]
-    dropped_ids: tuple[str, ...]
-    collapsed_ids: tuple[str, ...]
-
-    def to_json(self) -> Json:
-        """The stage as it is hashed and shown."""
-        return _messages_json(self)
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenStage:
+class FrozenStage(_Messages):
     """What was used, for replay and comparison: the header without its previews."""
 
-    mode: HeaderMode
-    selection_sha256: str
-    messages: tuple[Message, ...]
-    dropped_ids: tuple[str, ...]
-    collapsed_ids: tuple[str, ...]
-
-    def to_json(self) -> Json:
-        """The stage as it is hashed and shown."""
-        return _messages_json(self)
+    __slots__ = ()
 
 
 def freeze(header: HeaderStage, *, keep_previews: bool) -> FrozenStage:
@@ -221,17 +240,5 @@ def freeze(header: HeaderStage, *, keep_previews: bool) -> FrozenStage:
         messages=messages,
         dropped_ids=header.dropped_ids,
         collapsed_ids=header.collapsed_ids,
-    )
-
-
-def _messages_json(stage: HeaderStage | FrozenStage) -> Json:
-    return sorted_keys(
-        {
-            "collapsed_ids": stage.collapsed_ids,
-            "dropped_ids": stage.dropped_ids,
-            "messages": [message.to_json() for message in stage.messages],
-            "mode": stage.mode,
-            "schema_version": SCHEMA_VERSION,
-            "selection_sha256": stage.selection_sha256,
-        }
+        version=header.version,
     )

@@ -33,15 +33,27 @@ def view_at(state: State, address: Address | str | None) -> HistoryView:
     return state.at(_cycle(state, address))
 
 
+def view_cycle(state: State, address: str | None) -> int | None:
+    """The cycle of the one snapshot an address names; None for the work in progress."""
+    cycle = view_at(state, address).cycle
+    return None if cycle == state.working_cycle else cycle
+
+
 def all_cycles(state: State) -> range:
     """Cycles of all snapshots, newest first."""
     return range(state.last_cycle, state.first_cycle - 1, -1)
 
 
 def expand(state: State, between: Between) -> Expanded:
-    """The snapshots within a range; ends that lie beyond the history are cut off and told."""
+    """The snapshots within a range; ends that lie beyond the history are cut off and told.
+
+    The empty tree before the first commit is no snapshot, but where a range names it, it begins
+    with it.
+    """
     ends = sorted((_cycle(state, between.start), _cycle(state, between.end)))
-    low, high = max(ends[0], state.first_cycle), min(ends[1], state.last_cycle)
+    named = ends[0] >= state.base_cycle
+    low = ends[0] if named else state.first_cycle
+    high = min(ends[1], state.last_cycle)
     cycles = tuple(range(high, low - 1, -1))
     kind = between.start.kind
     offset = state.last_cycle if kind == "t" else 0

@@ -22,7 +22,7 @@ class BudgetExceededError(UsageError):
     def __init__(self, current_tokens: int, max_tokens: int) -> None:
         super().__init__(
             f"the session would hold {current_tokens} tokens; its budget is {max_tokens}",
-            hint="shorten the content, or start a session with a larger budget",
+            hint="shorten the content, skip or remove a block, or raise it: `session budget`",
         )
         self.current_tokens = current_tokens
         self.max_tokens = max_tokens
@@ -36,7 +36,7 @@ class BudgetError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """A limit on the tokens of all commits together; no limit where it is None, 0 is a limit."""
+    """A limit on the tokens of what is live; no limit where it is None, 0 is a limit."""
 
     max_tokens: int | None = None
     action: str = WARN

@@ -9,25 +9,22 @@ from typing import Any, Final
 
 from indexer.core.clock import Clock
 from indexer.core.tokens import TokenCounter
-from indexer.errors import UsageError
+from indexer.sessions.content import CALL, CALL_ID, RESULT, TOOL_IO
 from indexer.sessions.plan import Placement
+from indexer.sessions.providers import (
+    ANTHROPIC,
+    ARGUMENTS,
+    FUNCTION,
+    MESSAGE,
+    PART,
+    ChatError,
+    check_format,
+)
 from indexer.sessions.session import Session
+from indexer.sessions.state import State
 
-OPENAI: Final = "openai"
-ANTHROPIC: Final = "anthropic"
-FORMATS: Final = (OPENAI, ANTHROPIC)
-MESSAGE: Final = "chat:message"
-CALL_ID: Final = "chat:call_id"
-ARGUMENTS: Final = "chat:arguments"
-PART: Final = "chat:part"
 _SYSTEM: Final = ("system", "developer")
 _PARTS: Final = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "document"))
-
-
-class ChatError(UsageError):
-    """A document is no chat log that can be read."""
-
-    code = "E_CHAT_INVALID"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,51 +52,100 @@ def import_chat(
     counter: TokenCounter | None = None,
     seal_last: bool = True,
     form: str | None = None,
+    author: str | None = None,
 ) -> Session:
     """A session from a chat log: system messages in ^sys, each exchange a sealed turn."""
-    session = Session.new(name, clock=clock, counter=counter)
+    session = Session.new(name, clock=clock, counter=counter, author=author)
+    session.author = author
     answered = started = False
     for block in chat_blocks(document, form):
         if block.role in _SYSTEM:
-            session.append(block.content, _where(block, "sys"))
+            session.append(block.content, placement_of(block))
             continue
         if answered and block.role == "user":
             session.commit()
             answered = False
-        session.append(block.content, _where(block, "ah"))
+        session.append(block.content, placement_of(block))
         started = True
         answered = answered or block.role != "user"
     if started and seal_last:
         session.commit()
+    session.author = None
     return session
 
 
-def _where(block: ChatBlock, region: str) -> Placement:
+def placement_of(block: ChatBlock) -> Placement:
+    """Where a block of a chat goes: what the system says to ^sys, the rest to the active head."""
+    region = "sys" if block.role in _SYSTEM else "ah"
     return Placement(region=region, role=block.role, kind=block.kind, attributes=block.attributes)
 
 
 def chat_blocks(document: object, form: str | None = None) -> list[ChatBlock]:
     """The blocks of a chat log in order, whichever provider wrote it, unless that is told."""
-    if form is not None and form not in FORMATS:
-        raise ChatError(f"unknown chat format {form!r}", hint=f"use {' or '.join(FORMATS)}")
+    if form is not None:
+        check_format(form)
     messages, system = _messages(document)
     odd = system is not None or any(_has_anthropic_part(message) for message in messages)
-    if form == ANTHROPIC or (form is None and odd):
-        found = [*_anthropic_system(system), *_each(messages, _anthropic_message)]
-    else:
-        calls: dict[str, str] = {}
-        found = list(_each(messages, lambda item, index: _openai_message(item, index, calls)))
+    of_anthropic = form == ANTHROPIC or (form is None and odd)
+    calls: dict[str, str] = {}
+    read = _anthropic_message if of_anthropic else _openai_message
+    found = [*_anthropic_system(system)] if of_anthropic else []
+    return found + list(_each(messages, lambda item, index: read(item, index, calls)))
+
+
+def tools_of(state: State, message: Mapping[str, Any]) -> dict[str, str]:
+    """The tools of the calls that a message answers, by call id: looked for from the newest on."""
+    parts = message.get("content")
+    wanted = {
+        part.get("tool_use_id")
+        for part in (parts if isinstance(parts, list) else ())
+        if isinstance(part, Mapping)
+    }
+    wanted = (wanted | {message.get("tool_call_id")}) - {None}
+    found: dict[str, str] = {}
+    if not wanted and message.get("role") != FUNCTION:
+        return found
+    for node_id in reversed(state.live.blocks):
+        node, commit = state.work().node(node_id), state.log.of_node(node_id)
+        if node is None or commit is None or node.kind != CALL:
+            continue
+        call_id = node.attributes.get(CALL_ID)
+        if call_id in wanted or not wanted:
+            found[str(call_id)] = state.log.content(commit)["tool_name"]
+            wanted.discard(call_id)
+            if not wanted:
+                break
     return found
+
+
+def message_blocks(
+    message: object, form: str, index: int, calls: dict[str, str]
+) -> list[ChatBlock]:
+    """The blocks of one message, which is number `index`; `calls` has the tools by call id."""
+    check_format(form)
+    if not isinstance(message, Mapping):
+        raise ChatError("a message is an object")
+    read = _anthropic_message if form == ANTHROPIC else _openai_message
+    return list(_each([message], lambda item, _: read(item, index, calls)))
 
 
 def _messages(document: object) -> tuple[list[Mapping[str, Any]], Any]:
     system = None
     if isinstance(document, Mapping):
-        system = document.get("system")
+        system, is_flat = document.get("system"), "flat_log" in document
         document = document.get("messages", document.get("flat_log"))
+        # A flat log of PACT 1.0, which has no roles, tags who speaks.
+        if isinstance(document, list) and is_flat:
+            document = [_with_role(message) for message in document]
     if not isinstance(document, list) or not all(isinstance(m, Mapping) for m in document):
         raise ChatError("a chat log is a list of messages, or an object with such a list")
     return document, system
+
+
+def _with_role(message: Any) -> Any:
+    if isinstance(message, Mapping) and "role" not in message and "tag" in message:
+        return {"role": message["tag"], **{k: v for k, v in message.items() if k != "tag"}}
+    return message
 
 
 def _has_anthropic_part(message: Mapping[str, Any]) -> bool:
@@ -134,18 +180,22 @@ def _openai_message(
     role, content = message["role"], message.get("content")
     form = "parts" if isinstance(content, list) else "null" if content is None else "text"
     origin = _origin(
-        index, message, ("role", "content", "name", "tool_calls", "tool_call_id"), form
+        index,
+        message,
+        ("role", "content", "name", "tool_calls", "tool_call_id", "function_call"),
+        form,
     )
-    if role == "tool":
-        call_id = message.get("tool_call_id", "")
+    if role in ("tool", FUNCTION):
+        # Without ids a result answers the call before it.
+        call_id = message.get("tool_call_id", next(reversed(calls), "") if role != "tool" else "")
         tool = message.get("name") or calls.get(call_id, "tool")
         payload = {"content": content}
-        yield ChatBlock(
-            _tool(tool, "result", payload), "tool", "result", {**origin, CALL_ID: call_id}
-        )
+        yield ChatBlock(_tool(tool, RESULT, payload), "tool", RESULT, {**origin, CALL_ID: call_id})
         return
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     requests = message.get("tool_calls") or ()
+    if message.get("function_call") is not None:
+        requests = [{"id": f"{FUNCTION}_{index}", "function": message["function_call"]}]
     for part in parts if content is not None or not requests else ():
         yield _part(part, role, message.get("name"), origin)
     for request in requests:
@@ -153,9 +203,9 @@ def _openai_message(
         calls[request["id"]] = called["name"]
         attributes = {**origin, CALL_ID: request["id"], ARGUMENTS: called["arguments"]}
         yield ChatBlock(
-            _tool(called["name"], "call", _arguments(called["arguments"])),
+            _tool(called["name"], CALL, _arguments(called["arguments"])),
             "assistant",
-            "call",
+            CALL,
             attributes,
         )
 
@@ -169,21 +219,25 @@ def _anthropic_system(system: Any) -> Iterator[ChatBlock]:
         yield _part(part, "system", None, origin)
 
 
-def _anthropic_message(message: Mapping[str, Any], index: int) -> Iterator[ChatBlock]:
+def _anthropic_message(
+    message: Mapping[str, Any], index: int, calls: dict[str, str]
+) -> Iterator[ChatBlock]:
     role, content = message["role"], message["content"]
     form = "parts" if isinstance(content, list) else "text"
     origin = _origin(index, message, ("role", "content"), form)
     for part in content if isinstance(content, list) else [{"type": "text", "text": content}]:
         kind = part.get("type")
         if kind == "tool_use":
-            body = _tool(part["name"], "call", dict(part["input"]))
-            yield ChatBlock(body, role, "call", {**origin, **_rest(part), CALL_ID: part["id"]})
+            calls[part["id"]] = part["name"]
+            body = _tool(part["name"], CALL, dict(part["input"]))
+            yield ChatBlock(body, role, CALL, {**origin, **_rest(part), CALL_ID: part["id"]})
         elif kind == "tool_result":
-            body = _tool("tool", "result", {"content": part.get("content")})
+            name = calls.get(part["tool_use_id"], "tool")
+            body = _tool(name, RESULT, {"content": part.get("content")})
             if part.get("is_error"):
                 body["status"] = "error"
             attributes = {**origin, **_rest(part), CALL_ID: part["tool_use_id"]}
-            yield ChatBlock(body, "tool", "result", attributes)
+            yield ChatBlock(body, "tool", RESULT, attributes)
         elif kind == "thinking":
             body = {"content_type": "reasoning", "text": part["thinking"]}
             yield ChatBlock(body, role, "reasoning", {**origin, **_rest(part)})
@@ -221,7 +275,7 @@ def _part(
 
 def _tool(name: str, direction: str, payload: dict[str, Any]) -> dict[str, Any]:
     return {
-        "content_type": "tool_io",
+        "content_type": TOOL_IO,
         "tool_name": name,
         "direction": direction,
         "payload": payload,

@@ -7,10 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from indexer.sessions.chat import ANTHROPIC, ARGUMENTS, CALL_ID, FORMATS, MESSAGE, PART, ChatError
-from indexer.sessions.compile import Effective
-from indexer.sessions.content import role_of, text_of
-from indexer.sessions.session import Session
+from indexer.core.canonical import canonical_json
+from indexer.sessions.content import CALL, RESULT, role_of, text_of
+from indexer.sessions.context import is_context
+from indexer.sessions.effective import Effective
+from indexer.sessions.pairing import call_ids
+from indexer.sessions.providers import (
+    ANTHROPIC,
+    ARGUMENTS,
+    FUNCTION,
+    MESSAGE,
+    PART,
+    check_format,
+)
 
 Chat: TypeAlias = "list[dict[str, Any]] | dict[str, Any]"
 
@@ -24,12 +33,17 @@ class _Spoken:
     blocks: tuple[Effective, ...]
 
 
-def export_chat(session: Session, form: str) -> Chat:
-    """The conversation as a message list, edits substituted and skipped blocks left out."""
-    if form not in FORMATS:
-        raise ChatError(f"unknown chat format {form!r}", hint=f"use {' or '.join(FORMATS)}")
-    spoken = _grouped(session.effective())
-    return _anthropic(spoken) if form == ANTHROPIC else _openai(spoken)
+def chat_of(found: Sequence[Effective], form: str) -> Chat:
+    """Blocks as a message list; what is neither call nor result is as it was written."""
+    check_format(form)
+    ids = call_ids(found)
+    spoken = _grouped(found)
+    return _anthropic(spoken, ids) if form == ANTHROPIC else _openai(spoken, ids)
+
+
+def chat_bytes(chat: Chat) -> bytes:
+    """The one spelling of a message list, as it is sent."""
+    return canonical_json(chat)
 
 
 def _grouped(found: Iterable[Effective]) -> list[_Spoken]:
@@ -49,35 +63,38 @@ def _grouped(found: Iterable[Effective]) -> list[_Spoken]:
 def _together(last: _Spoken, item: Effective, origin: Mapping[str, Any]) -> bool:
     if origin or last.origin:
         return bool(origin) and origin.get("index") == last.origin.get("index")
-    return item.node.kind == "call" and last.role == "assistant"
+    # Calls go with what the assistant said before them, and results with each other.
+    if item.direction is None or is_context(item.node):
+        return False
+    return item.direction == CALL or last.blocks[-1].direction == RESULT
 
 
 def _role(item: Effective) -> str:
     """Who says a block: calls are the assistant's, system blocks the system's."""
-    if item.node.kind == "call":
-        return "assistant"
-    if item.node.kind == "result":
-        return "tool"
+    if item.direction is not None:
+        return "assistant" if item.direction == CALL else "tool"
     if item.content["content_type"] in ("freeform", "instruction"):
         return item.node.role or "assistant"
     return role_of(item.content)
 
 
-def _openai(spoken: Sequence[_Spoken]) -> list[dict[str, Any]]:
+def _openai(spoken: Sequence[_Spoken], ids: Mapping[str, str]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for group in spoken:
         if group.role == "tool":
-            messages.extend(_openai_result(item) for item in group.blocks)
+            messages.extend(_openai_result(item, ids) for item in group.blocks)
             continue
-        said = [item for item in group.blocks if item.node.kind != "call"]
-        calls = [_openai_call(item) for item in group.blocks if item.node.kind == "call"]
+        said = [item for item in group.blocks if item.direction is None]
+        calls = [_openai_call(item, ids) for item in group.blocks if item.direction is not None]
         form = group.origin.get("form", "text")
         message: dict[str, Any] = {"role": group.origin.get("role", group.role)}
         message["content"] = _openai_content(said, form)
         name = next((n for i in said if (n := i.content.get("name"))), None)
         if name is not None:
             message["name"] = name
-        if calls:
+        if [call["id"] for call in calls] == [f"{FUNCTION}_{group.origin.get('index')}"]:
+            message["function_call"] = calls[0]["function"]
+        elif calls:
             message["tool_calls"] = calls
         messages.append({**message, **group.origin.get("extra", {})})
     return messages
@@ -91,22 +108,21 @@ def _openai_content(said: Sequence[Effective], form: str) -> Any:
     return "\n\n".join(text_of(item.content) for item in said) if said else None
 
 
-def _openai_call(item: Effective) -> dict[str, Any]:
+def _openai_call(item: Effective, ids: Mapping[str, str]) -> dict[str, Any]:
     attributes = item.node.attributes
     written = json.dumps(item.content.get("payload", {}), ensure_ascii=False)
     arguments = written if item.edited else attributes.get(ARGUMENTS, written)
-    function = {"name": item.content.get("tool_name", "tool"), "arguments": arguments}
-    return {"id": _call_id(item), "type": "function", "function": function}
+    function = {"name": item.content["tool_name"], "arguments": arguments}
+    return {"id": ids[item.node.id], "type": "function", "function": function}
 
 
-def _openai_result(item: Effective) -> dict[str, Any]:
-    extra = item.node.attributes.get(MESSAGE, {}).get("extra", {})
+def _openai_result(item: Effective, ids: Mapping[str, str]) -> dict[str, Any]:
+    origin = item.node.attributes.get(MESSAGE, {})
+    extra = origin.get("extra", {})
     content = _result(item)
-    return {"role": "tool", "tool_call_id": _call_id(item), "content": content, **extra}
-
-
-def _call_id(item: Effective) -> str:
-    return str(item.node.attributes.get(CALL_ID, item.node.id))
+    if origin.get("role") == FUNCTION:
+        return {"role": FUNCTION, "name": item.content["tool_name"], "content": content, **extra}
+    return {"role": "tool", "tool_call_id": ids[item.node.id], "content": content, **extra}
 
 
 def _result(item: Effective) -> Any:
@@ -124,14 +140,14 @@ def _part(item: Effective) -> dict[str, Any]:
     return {"type": "text", "text": text_of(item.content), **rest}
 
 
-def _anthropic(spoken: Sequence[_Spoken]) -> dict[str, Any]:
+def _anthropic(spoken: Sequence[_Spoken], ids: Mapping[str, str]) -> dict[str, Any]:
     system = [item for group in spoken if group.role == "system" for item in group.blocks]
     messages: list[dict[str, Any]] = []
     for group in (group for group in spoken if group.role != "system"):
         role = "assistant" if group.role == "assistant" else "user"
         form = group.origin.get("form", "text")
         plain = len(group.blocks) == 1 and form != "parts" and _is_plain(group.blocks[0])
-        content: Any = [_anthropic_part(item) for item in group.blocks]
+        content: Any = [_anthropic_part(item, ids) for item in group.blocks]
         if plain:
             content = text_of(group.blocks[0].content)
         index = group.origin.get("index")
@@ -148,7 +164,7 @@ def _anthropic(spoken: Sequence[_Spoken]) -> dict[str, Any]:
 
 
 def _is_plain(item: Effective) -> bool:
-    return item.node.kind not in ("call", "result") and item.content["content_type"] != "freeform"
+    return item.direction is None and item.content["content_type"] != "freeform"
 
 
 def _anthropic_system(system: Sequence[Effective]) -> dict[str, Any]:
@@ -159,16 +175,20 @@ def _anthropic_system(system: Sequence[Effective]) -> dict[str, Any]:
     return {"system": "\n\n".join(text_of(item.content) for item in system)}
 
 
-def _anthropic_part(item: Effective) -> dict[str, Any]:
+def _anthropic_part(item: Effective, ids: Mapping[str, str]) -> dict[str, Any]:
     rest = item.node.attributes.get(PART, {})
-    if item.node.kind == "call":
-        tool = item.content.get("tool_name", "tool")
-        payload = item.content.get("payload", {})
-        return {"type": "tool_use", "id": _call_id(item), "name": tool, "input": payload, **rest}
-    if item.node.kind == "result":
-        result = {"type": "tool_result", "tool_use_id": _call_id(item)}
+    if item.direction == CALL:
+        tool, payload = item.content["tool_name"], item.content["payload"]
+        named = {"id": ids[item.node.id], "name": tool}
+        return {"type": "tool_use", **named, "input": payload, **rest}
+    if item.direction == RESULT:
+        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": ids[item.node.id]}
         content = _result(item)
-        return {**result, **({} if content is None else {"content": content}), **rest}
+        if content is not None:
+            result["content"] = content
+        if item.content.get("status") == "error":
+            result["is_error"] = True
+        return {**result, **rest}
     # Reasoning is taken back only with the signature it came with.
     if item.content["content_type"] == "reasoning" and "signature" in rest:
         return {"type": "thinking", "thinking": text_of(item.content), **rest}

@@ -53,6 +53,8 @@ def _equal(key: str, value: Any, wanted: Literal) -> bool:
     """Equality keeps types apart, except where the attribute's own type settles them."""
     if wanted.null or value is None:
         return wanted.null and value is None
+    if wanted.high is not None:
+        return _between(key, value, wanted)
     if key in NUMERIC:
         number = _number(wanted)
         return number is not None and bool(value == number)
@@ -63,6 +65,13 @@ def _equal(key: str, value: Any, wanted: Literal) -> bool:
     if isinstance(value, (int, float)):
         return wanted.number is not None and value == wanted.number
     return isinstance(value, str) and wanted.number is None and value == wanted.text
+
+
+def _between(key: str, value: Any, wanted: Literal) -> bool:
+    """Whether a number is in a range, ends included; a text is in none."""
+    if key in TEXTUAL or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return (wanted.number or 0) <= value <= (wanted.high or 0)
 
 
 def _ordered(key: str, value: Any, sign: str, wanted: Literal) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from indexer.compiler import CompiledStages, compile_stages
+from indexer.compiler import CompiledStages, Plugins, compile_stages
 from indexer.core.tokens import TokenCounter
 from indexer.errors import UsageError
-from indexer.sessions.content import SKIP, role_of, text_of
+from indexer.sessions.content import CALL, CALL_ID, RESULT, role_of, text_of
+from indexer.sessions.context import KIND as CONTEXT
+from indexer.sessions.context import ContextNote, Label, is_context, resolved
+from indexer.sessions.effective import Effective
 from indexer.sessions.log import CommitNotFoundError
-from indexer.sessions.node import Node
-from indexer.sessions.records import EDIT, CommitRecord
+from indexer.sessions.pairing import call_ids, pairs
+from indexer.sessions.records import CommitRecord
 from indexer.sessions.state import State
-from indexer.sessions.view import View, blocks
 
 EDITED: Final = " [edited]"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,16 +36,30 @@ class CompileError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message for a model."""
+    """One message for a model; of a tool's call or result all that it takes to pair them."""
 
     role: str
     content: str
     name: str | None = None
+    direction: str | None = None
+    call_id: str | None = None
+    status: str | None = None
+    context: bool = False
+    """Whether it is data from the workspace, which nobody said."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it must stay a message of its own."""
+        return self.direction is not None or self.context
 
     def to_json(self) -> dict[str, Any]:
-        """The message as providers take it."""
+        """The message as a JSON value; what is not set is left out."""
         fields: dict[str, Any] = {"role": self.role, "content": self.content}
-        return fields if self.name is None else {**fields, "name": self.name}
+        for key in ("name", "direction", "call_id", "status"):
+            value = getattr(self, key)
+            if value is not None:
+                fields[key] = value
+        return {**fields, "context": True} if self.context else fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +71,12 @@ class Compiled:
     commit_count: int
     token_source: str
     stages: CompiledStages
+    used: tuple[Effective, ...] = ()
+    """The blocks as they were used: context fenced, the collapsed shortened."""
+    context: tuple[ContextNote, ...] = ()
+    """What became of each block of context."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """The block that each node of the stages stands for."""
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON value."""
@@ -73,89 +95,104 @@ class CompileOptions:
     show_edits: bool = False
     roles: Mapping[str, str] = field(default_factory=dict)
     policy: Mapping[str, object] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Effective:
-    """A block as it reads now: its node, the commit it came with and the content that counts."""
-
-    node: Node
-    commit: CommitRecord
-    content: Mapping[str, Any]
-    edited: bool
-
-
-def effective_blocks(state: State, view: View, notes: State) -> Iterator[Effective]:
-    """Blocks in reading order, with the latest edit of each, and without skipped ones."""
-    found = [(node, state.log.of_node(node.id)) for node, _ in blocks(view)]
-    edits: dict[str, CommitRecord] = {}
-    for _, commit in found:
-        if commit is not None and commit.operation == EDIT and commit.reply_to is not None:
-            known = edits.get(commit.reply_to)
-            if known is None or known.seq < commit.seq:
-                edits[commit.reply_to] = commit
-    for node, commit in found:
-        if commit is None or commit.operation == EDIT or notes.log.priority(commit) == SKIP:
-            continue
-        source = edits.get(commit.commit_hash, commit)
-        yield Effective(node, commit, state.log.content(source), source is not commit)
+    labels: Mapping[str, Label] = field(default_factory=dict)
+    """Whether the context in each block still holds, as far as somebody looked."""
+    plugins: Plugins | None = None
 
 
 def compile_blocks(
     found: Sequence[Effective], options: CompileOptions, counter: TokenCounter
 ) -> Compiled:
     """Messages from blocks, as the staged compiler selects and collapses them."""
-    spoken = [(item, _message(item, options)) for item in found]
-    stages = compile_stages([_event(*pair) for pair in spoken], options.policy)
+    items, context = resolved(found, options.labels)
+    ids = call_ids(items)
+    together = pairs(items, ids)
+    spoken = [(item, _message(item, options, ids)) for item in items]
+    stages = compile_stages(
+        [_event(item, message, together.get(item.node.id)) for item, message in spoken],
+        options.policy,
+        plugins=options.plugins,
+    )
     kept = {message.id: message.collapsed for message in stages.header.messages}
-    singles = [
-        _collapsed(item, message) if kept[item.commit.commit_hash] else message
-        for item, message in spoken
-        if item.commit.commit_hash in kept
-    ]
+    used: list[Effective] = []
+    singles: list[Message] = []
+    for node_id, (item, message) in zip(stages.node_ids, spoken, strict=True):
+        if node_id not in kept:
+            continue
+        line = stages.summaries[node_id] if kept[node_id] else None
+        used.append(item if line is None else _shortened(item, line))
+        singles.append(message if line is None else replace(message, content=line))
     messages = merge_same_role(singles)
     count = counter.count_messages([message.to_json() for message in messages])
     source = getattr(counter, "encoding_name", type(counter).__name__) if messages else ""
-    return Compiled(tuple(messages), count, len(singles), source, stages)
+    return Compiled(
+        tuple(messages),
+        count,
+        len(singles),
+        source,
+        stages,
+        tuple(used),
+        tuple(context),
+        {node_id: item.node.id for node_id, item in zip(stages.node_ids, items, strict=True)},
+    )
 
 
-def _message(item: Effective, options: CompileOptions) -> Message:
+def _message(item: Effective, options: CompileOptions, ids: Mapping[str, str]) -> Message:
     content = item.content
     role = role_of(content, options.roles)
     # Freeform content has no role of its own; its block may have been given one.
     if content["content_type"] == "freeform" and "freeform" not in options.roles:
         role = item.node.role or role
     text = text_of(content) + (EDITED if options.show_edits and item.edited else "")
-    return Message(role, text, content.get("name") if "role" in content else None)
+    if item.direction is not None:
+        called, status = ids[item.node.id], content.get("status")
+        return Message(role, text, content["tool_name"], item.direction, called, status)
+    name = content.get("name") if "role" in content else None
+    return Message(role, text, name, context=is_context(item.node))
 
 
 def merge_same_role(messages: Sequence[Message]) -> list[Message]:
-    """Neighbours of the same role as one message, a blank line between their texts."""
+    """Neighbours of the same role as one message, a blank line between their texts.
+
+    Calls, results and context stay messages of their own.
+    """
     merged: list[Message] = []
     for message in messages:
-        if merged and merged[-1].role == message.role:
-            last = merged.pop()
-            joined = f"{last.content}\n\n{message.content}"
-            merged.append(Message(last.role, joined, last.name))
-        else:
+        last = merged[-1] if merged else None
+        apart = last is None or last.alone or message.alone or last.role != message.role
+        if last is None or apart:
             merged.append(message)
+        else:
+            merged[-1] = Message(last.role, f"{last.content}\n\n{message.content}", last.name)
     return merged
 
 
-def _event(item: Effective, message: Message) -> dict[str, Any]:
-    """A block as the staged compiler takes it."""
+def _event(item: Effective, message: Message, pair: str | None) -> dict[str, Any]:
+    """A block as the staged compiler takes it: nothing in it tells when it was said, or where.
+
+    Its id there follows from content and place; a call id that nobody gave follows from the
+    session, and is no content.
+    """
+    given = message if CALL_ID in item.node.attributes else replace(message, call_id=None)
     return {
-        "id": item.commit.commit_hash,
-        "kind": item.content["content_type"],
+        "kind": CONTEXT if is_context(item.node) else item.content["content_type"],
         "turn": item.node.cycle,
-        "payload": message.to_json(),
+        "payload": given.to_json(),
+        "pinned": item.pinned,
+        "pair": pair,
     }
 
 
-def _collapsed(item: Effective, message: Message) -> Message:
-    """A message shrunk to one line that still tells what it was."""
-    line = f"[collapsed {item.content['content_type']} {item.commit.content_hash[:12]}]"
-    return Message(message.role, line, message.name)
+def _shortened(item: Effective, line: str) -> Effective:
+    """A collapsed block: one line that still tells what it was, a call still a call."""
+    content = item.content
+    if item.direction == CALL:
+        return replace(item, content={**content, "payload": {"collapsed": line}}, edited=True)
+    if item.direction == RESULT:
+        return replace(item, content={**content, "payload": {"content": line}}, edited=True)
+    role = role_of(content) if content["content_type"] != "freeform" else item.node.role
+    short = {"content_type": "dialogue", "role": role or "assistant", "text": line}
+    return replace(item, content=short if role != "system" else {**content, "text": line})
 
 
 def moment_us(moment: Moment) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from indexer.core.canonical import canonical_json
@@ -15,7 +15,11 @@ NORMAL: Final = "normal"
 SKIP: Final = "skip"
 PRIORITIES: Final = (PINNED, NORMAL, SKIP)
 ROLES: Final = ("user", "assistant", "tool", "system", "other")
-DIRECTIONS: Final = ("call", "result")
+CALL, RESULT = DIRECTIONS = ("call", "result")
+STATUSES: Final = ("success", "error")
+TOOL_IO: Final = "tool_io"
+CALL_ID: Final = "chat:call_id"
+"""The attribute of a block by which a call and its result know each other."""
 
 
 class ContentError(UsageError):
@@ -33,6 +37,8 @@ class ContentType:
     role: str
     kind: str = "text"
     priority: str = NORMAL
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What an option that is not given counts as, where that is not null."""
 
 
 def _is_text(value: Any) -> bool:
@@ -52,9 +58,9 @@ CONTENT_TYPES: Final[Mapping[str, ContentType]] = {
     "dialogue": ContentType(
         {"role": _one_of(*ROLES), "text": _is_text}, {"name": _is_text}, "user"
     ),
-    "tool_io": ContentType(
+    TOOL_IO: ContentType(
         {"tool_name": _is_text, "direction": _one_of(*DIRECTIONS), "payload": _is_object},
-        {"status": _one_of("success", "error")},
+        {"status": _one_of(*STATUSES)},
         "tool",
     ),
     "reasoning": ContentType({"text": _is_text}, {}, "assistant", kind="reasoning"),
@@ -65,14 +71,20 @@ CONTENT_TYPES: Final[Mapping[str, ContentType]] = {
         kind="artifact",
     ),
     "output": ContentType(
-        {"text": _is_text}, {"format": _one_of("text", "markdown", "json")}, "assistant"
+        {"text": _is_text},
+        {"format": _one_of("text", "markdown", "json")},
+        "assistant",
+        defaults={"format": "text"},
     ),
     "freeform": ContentType({"payload": _is_object}, {}, "assistant", kind="freeform"),
 }
 
 
-def checked_content(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A private copy of a payload without absent options, or an error that names the flaw."""
+def checked_content(content: Mapping[str, Any], version: int = 2) -> dict[str, Any]:
+    """A private copy of a payload with every option, or an error that names the flaw.
+
+    Options that are not given are null, and hashed as such; sessions of version 1 leave them out.
+    """
     name = content.get("content_type")
     spec = CONTENT_TYPES.get(name) if isinstance(name, str) else None
     if spec is None:
@@ -95,6 +107,8 @@ def checked_content(content: Mapping[str, Any]) -> dict[str, Any]:
             raise ContentError(f"{name} content has no field {key!r}")
         if not spec.optional[key](kept[key]):
             raise ContentError(f"{name} content cannot have {key} = {kept[key]!r}")
+    if version > 1:
+        kept = {**dict.fromkeys(spec.optional), **spec.defaults, **kept}
     copied: dict[str, Any] = json.loads(canonical_json(kept))
     return copied
 
@@ -106,13 +120,22 @@ def make_content(
     payload: Mapping[str, Any] | None = None,
     role: str | None = None,
     name: str | None = None,
+    direction: str | None = None,
+    status: str | None = None,
 ) -> dict[str, Any]:
-    """Content of a type from what a command line offers: a text or an object, a role, a name."""
+    """Content of a type from what a command line offers: a text or an object, a role, a name.
+
+    A tool's content also has a direction, which its role tells where nothing else does.
+    """
     if (text is None) == (payload is None):
         raise ContentError("content needs either a text or a payload, and not both")
     builder = _BUILDERS.get(content_type, _plain)
     fields = builder(text, payload, role, name)
-    return checked_content({"content_type": content_type, **fields})
+    told = {"direction": direction, "status": status}
+    given = {key: value for key, value in told.items() if value is not None}
+    if given and content_type != TOOL_IO:
+        raise ContentError(f"{content_type} content has no field {next(iter(given))!r}")
+    return checked_content({"content_type": content_type, **fields, **given}, version=1)
 
 
 def _plain(
@@ -158,7 +181,7 @@ def _freeform(
 _Builder = Callable[[str | None, Mapping[str, Any] | None, str | None, str | None], dict[str, Any]]
 _BUILDERS: Final[Mapping[str, _Builder]] = {
     "dialogue": _dialogue,
-    "tool_io": _tool_io,
+    TOOL_IO: _tool_io,
     "artifact": _artifact,
     "freeform": _freeform,
 }
@@ -175,6 +198,19 @@ def text_of(content: Mapping[str, Any]) -> str:
     return ""
 
 
+def shown_of(content: Mapping[str, Any], attributes: Mapping[str, Any], version: int) -> Any:
+    """What the tree holds of a content: its text, or of a tool's call or result all of it."""
+    if version < 2 or content["content_type"] != TOOL_IO:
+        return text_of(content)
+    return {
+        "tool_name": content["tool_name"],
+        "direction": content["direction"],
+        "call_id": attributes.get(CALL_ID),
+        "status": content.get("status"),
+        "payload": content["payload"],
+    }
+
+
 def role_of(content: Mapping[str, Any], overrides: Mapping[str, str] | None = None) -> str:
     """The message role of a content: override, its own, its type's, then assistant."""
     name = content.get("content_type", "")
@@ -188,13 +224,19 @@ def role_of(content: Mapping[str, Any], overrides: Mapping[str, str] | None = No
 
 def kind_of(content: Mapping[str, Any]) -> str:
     """The modality a content has in the tree."""
-    if content["content_type"] == "tool_io":
+    if content["content_type"] == TOOL_IO:
         return str(content["direction"])
     return CONTENT_TYPES[content["content_type"]].kind
 
 
+_TOOL_FIELDS: Final = frozenset({"tool_name", "direction", "payload"})
+
+
 def content_of_block(role: str, kind: str | None, content: Any) -> dict[str, Any]:
     """The content that a block from elsewhere counts as in the log."""
+    if kind in DIRECTIONS and isinstance(content, dict) and content.keys() >= _TOOL_FIELDS:
+        fields = {key: content[key] for key in sorted(_TOOL_FIELDS | {"status"}) if key in content}
+        return {"content_type": TOOL_IO, **fields}
     if not isinstance(content, str):
         return {"content_type": "freeform", "payload": {"content": content}}
     if kind == "reasoning":

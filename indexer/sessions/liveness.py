@@ -44,9 +44,19 @@ class Liveness:
         if parent is not None:
             self.touched[parent] = None
 
+    def retime(self, old: Node, new: Node, working: int) -> None:
+        """A node of the working tree got another ttl."""
+        if old.expires is not None:
+            self.due.get(max(old.expires, working), {}).pop(old.id, None)
+        for index in (self.overdue, self.released):
+            index.pop(old.id, None)
+        if new.expires is not None:
+            self.due.setdefault(max(new.expires, working), {})[new.id] = None
+
     def candidates(self, cycle: int) -> dict[str, None]:
         """Nodes that the commit of a cycle should expire, if nothing protects them."""
-        return {**self.due.get(cycle, {}), **self.released}
+        # Sorted: in which order they came to be due must not show.
+        return dict.fromkeys(sorted({*self.due.get(cycle, {}), *self.released}))
 
     def sealed(self, cycle: int, deferred: dict[str, None], kept_empty: dict[str, None]) -> None:
         """The cycle is over; what was protected stays on the list until it is released."""

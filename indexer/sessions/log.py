@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,6 +36,19 @@ class Annotation:
     priority: str
     reason: str | None
     at_ns: int
+
+
+class HashCollisionError(CorruptError):
+    """Two contents have one hash: neither may stand for the other."""
+
+    code = "E_HASH_COLLISION"
+
+    def __init__(self, hashed: str) -> None:
+        logging.getLogger(__name__).error("two contents have the hash %s", hashed)
+        super().__init__(
+            f"another content of this session has the hash {hashed[:12]}",
+            hint="say it in other words, and report this: it is not known to happen",
+        )
 
 
 class WrongContentError(CorruptError):
@@ -84,6 +98,8 @@ class Log:
         # A block that was moved across regions lives on under another id.
         self._node_of: dict[str, str] = {}
         self._commit_of: dict[str, str] = {}
+        # Commits that gave a block another content in its place, by the commit it came with.
+        self._replaced: dict[str, list[CommitRecord]] = {}
 
     @property
     def head(self) -> str | None:
@@ -97,7 +113,24 @@ class Log:
         self.commits.append(record)
         self._by_hash[record.commit_hash] = record
         self.total_tokens += record.token_count
-        self.rename(record.commit_hash, record.node_id)
+        if self.replaces(record):
+            assert record.reply_to is not None
+            self._replaced.setdefault(record.reply_to, []).append(record)
+            self._node_of[record.commit_hash] = record.node_id
+        else:
+            self.rename(record.commit_hash, record.node_id)
+
+    def replaces(self, record: CommitRecord) -> bool:
+        """Whether an edit shows in its target's own place, and not in a block beside it."""
+        return record.reply_to is not None and self._node_of.get(record.reply_to) == record.node_id
+
+    def shown(self, commit: CommitRecord) -> CommitRecord:
+        """The commit whose content the block of a commit holds now."""
+        return self.said(commit)[-1]
+
+    def said(self, commit: CommitRecord) -> list[CommitRecord]:
+        """The commits whose contents a block has held in its place, oldest first."""
+        return [commit, *self._replaced.get(commit.commit_hash, ())]
 
     def rename(self, commit: str, node_id: str) -> None:
         """Bind a commit to the node that shows it now."""
@@ -122,11 +155,14 @@ class Log:
         return self.blobs[commit.content_hash]
 
     def resolve(self, name: str) -> CommitRecord:
-        """A commit by hash, by the id of its node, or by a unique prefix of its hash."""
+        """A commit by hash, by the id of its node, or by a unique prefix of either."""
         found = self._by_hash.get(name) or self.of_node(name)
         if found is not None:
             return found
-        matches = [c for c in self.commits if c.commit_hash.startswith(name)]
+        hashes = {one for one in self._by_hash if one.startswith(name)}
+        # Of the commits that a block had in its place one stands for it.
+        hashes.update(commit for node, commit in self._commit_of.items() if node.startswith(name))
+        matches = [self._by_hash[one] for one in hashes]
         if len(name) < PREFIX or len(matches) != 1:
             told = "is not unique" if matches and len(name) >= PREFIX else "is not in this session"
             raise CommitNotFoundError(

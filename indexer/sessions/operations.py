@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from indexer.core.canonical import canonical_json
 from indexer.errors import UsageError
-from indexer.sessions.content import PRIORITIES
+from indexer.sessions.budget import TokenBudget
+from indexer.sessions.content import CALL_ID, DIRECTIONS, PRIORITIES
 from indexer.sessions.lifecycle import Departures, plan_departures
 from indexer.sessions.node import (
     AH,
@@ -25,6 +26,7 @@ from indexer.sessions.node import (
 )
 from indexer.sessions.placement import (
     ReferencedError,
+    check_live,
     check_movable,
     check_no_cycle,
     check_place,
@@ -42,6 +44,8 @@ REMOVE: Final = "remove"
 SEAL: Final = "seal"
 ANNOTATE: Final = "annotate"
 ATTEMPT: Final = "attempt"
+BUDGET: Final = "budget"
+SET: Final = "set"
 STATUSES: Final = ("running", "completed", "canceled", "error")
 
 
@@ -49,6 +53,12 @@ class AnnotationError(UsageError):
     """An annotation that says nothing known."""
 
     code = "E_ANNOTATION_INVALID"
+
+
+class UnchangedError(UsageError):
+    """A change that would change nothing."""
+
+    code = "E_UNCHANGED"
 
 
 class AttemptError(UsageError):
@@ -133,6 +143,43 @@ def _again(state: State, top: Node, parent_id: str, at_ns: int) -> list[dict[str
     return placed
 
 
+def plan_set(state: State, node_id: str, changes: Mapping[str, Any], at_ns: int) -> OpRecord:
+    """The record that gives a node that is live other headers: ttl, priority, attributes.
+
+    An attribute that is null goes.
+    """
+    node = check_live(state.work(), node_id, state.history.committed(node_id))
+    data: dict[str, Any] = {"id": node_id}
+    if "ttl" in changes:
+        ttl = changes["ttl"]
+        data["ttl"] = None if ttl is None else whole("ttl", ttl, least=0)
+    if "priority" in changes:
+        data["priority"] = whole("priority", changes["priority"])
+    if "attributes" in changes:
+        data["attributes"] = checked_attributes(changes["attributes"])
+    if len(data) == 1 or with_headers(node, data) == node:
+        raise UnchangedError(f"{node_id} is as it should be", hint="say what is to change")
+    return OpRecord(state.next_seq, at_ns, SET, data)
+
+
+def with_headers(node: Node, data: Mapping[str, Any]) -> Node:
+    """A node with the headers that a record sets."""
+    kept = {**node.attributes, **data.get("attributes", {})}
+    changed = replace(
+        node,
+        ttl=data.get("ttl", node.ttl),
+        priority=data.get("priority", node.priority),
+        attributes={key: value for key, value in sorted(kept.items()) if value is not None},
+    )
+    if node.content is None:
+        return changed
+    content = node.content
+    if node.kind in DIRECTIONS and isinstance(content, dict) and "call_id" in content:
+        content = {**content, "call_id": changed.attributes.get(CALL_ID)}
+    # Attributes take part in the hash of what a block holds.
+    return changed.with_content(content)
+
+
 def plan_remove(state: State, node_id: str, at_ns: int) -> OpRecord:
     """The record that takes a node and everything below it out of the working tree."""
     check_movable(state.work(), node_id)
@@ -201,8 +248,18 @@ def plan_annotate(
     return OpRecord(state.next_seq, at_ns, ANNOTATE, data)
 
 
-def plan_attempt(state: State, attempt: Attempt, at_ns: int) -> OpRecord:
-    """The record of a provider call or of its end, beside the history."""
+def plan_budget(state: State, budget: TokenBudget, at_ns: int) -> OpRecord:
+    """The record that gives a session another budget."""
+    return OpRecord(state.next_seq, at_ns, BUDGET, budget.to_json())
+
+
+def plan_attempt(
+    state: State, attempt: Attempt, at_ns: int, sent: Mapping[str, Any] | None = None
+) -> OpRecord:
+    """The record of a provider call or of its end, beside the history.
+
+    `sent` tells what was sent; it is told once, with the first record of an attempt.
+    """
     if attempt.status not in STATUSES:
         raise AttemptError(f"unknown status {attempt.status!r}: use one of {', '.join(STATUSES)}")
     known = state.log.attempts.get(attempt.attempt_id)
@@ -224,4 +281,7 @@ def plan_attempt(state: State, attempt: Attempt, at_ns: int) -> OpRecord:
     }
     if attempt.error is not None:
         data["error"] = attempt.error
+    told = sent if known is None else known.get("sent")
+    if told is not None:
+        data["sent"] = dict(told)
     return OpRecord(state.next_seq, at_ns, ATTEMPT, data)

@@ -157,6 +157,20 @@ def check_movable(view: View, node_id: str) -> Node:
     return node
 
 
+def check_live(view: View, node_id: str, committed: bool) -> Node:
+    """A block or group that may still change in its place; sealed history stays as it is.
+
+    The active head is live, and so are the system blocks, which nothing ever seals, and whatever
+    no snapshot shows yet.
+    """
+    node = existing(view, node_id)
+    if node.canonical != BLOCK:
+        raise PlacementError(f"{node_id} is a {node.node_type}; only blocks and groups change")
+    if committed and path(view, node_id)[1] == view.region_id(SEQ):
+        raise SealedError(f"{node_id} is sealed", hint="edit it: its correction stands beside it")
+    return node
+
+
 def check_no_cycle(view: View, node_id: str, parent_id: str) -> None:
     """Refuse to hang a node below itself."""
     if any(below.id == parent_id for below in preorder(view, node_id)):

@@ -9,8 +9,17 @@ from typing import Any
 
 from indexer.core.canonical import canonical_json, content_hash
 from indexer.core.tokens import TokenCounter
-from indexer.sessions.content import checked_content, kind_of, role_of, text_of
-from indexer.sessions.log import EditTargetError, chain_hash
+from indexer.sessions.content import (
+    CALL_ID,
+    TOOL_IO,
+    ContentError,
+    checked_content,
+    kind_of,
+    role_of,
+    shown_of,
+    text_of,
+)
+from indexer.sessions.log import EditTargetError, HashCollisionError, chain_hash
 from indexer.sessions.node import (
     AH,
     BLOCK,
@@ -30,11 +39,11 @@ from indexer.sessions.node import (
 from indexer.sessions.placement import (
     IdTakenError,
     PlacementError,
+    check_live,
     check_place,
     existing,
 )
 from indexer.sessions.records import APPEND, EDIT, CommitRecord, Placed
-from indexer.sessions.slots import Slot, slot_after, slotted_id
 from indexer.sessions.state import State
 from indexer.sessions.view import core_of, implicit_core, path, region_of
 
@@ -76,7 +85,7 @@ def plan_append(
     note: Note,
 ) -> CommitRecord:
     """The record that adds a block; nothing is changed."""
-    checked = checked_content(content)
+    checked = checked_content(content, state.version)
     if canonical_type(where.node_type) != BLOCK:
         raise PlacementError(f"a node of type {where.node_type} holds no content")
     if where.node_type == EDIT_TYPE:
@@ -90,8 +99,7 @@ def plan_append(
         parent = core.id
     else:
         check_place(state.work(), parent, where.node_type, offset)
-    slot = Slot(at_ns + len(placed), None)
-    node = _block(state, checked, replace(where, offset=offset), slot, len(placed))
+    node = _block(state, checked, replace(where, offset=offset), at_ns, len(placed))
     placed.append(Placed(parent, node))
     return _commit(state, checked, at_ns, counter, placed, note, None)
 
@@ -106,20 +114,22 @@ def plan_edit(
     note: Note,
 ) -> CommitRecord:
     """The record that edits a block: a new block beside the one it replaces when compiled."""
-    checked = checked_content(content)
+    checked = checked_content(content, state.version)
     commit = state.log.edit_target(target)
+    _check_direction(state.log.content(commit), checked)
     view = state.work()
     node = view.node(state.log.node_of(commit.commit_hash))
     if node is None:
         raise EditTargetError(f"{target} is no longer in the tree")
     ids = path(view, node.id)
-    slot = Slot(at_ns, None)
     if region_of(view, node.id) == SYS:
+        # Behind all that is there: time decides among siblings, and never goes back.
         parent, offset = ids[-2], node.offset
-        slot = slot_after(view.children(parent), node)
     else:
         turn = 1 if ids[1] == state.history.regions[AH] else 2
         parent, offset = ids[turn], max(1, existing(view, ids[turn + 1]).offset)
+    if commit.content_type == checked["content_type"] == TOOL_IO:
+        where = _as_it_was(where, node)
     placed = replace(
         where,
         offset=offset,
@@ -129,15 +139,60 @@ def plan_edit(
         priority=node.priority if where.priority is None else where.priority,
     )
     check_place(view, parent, EDIT_TYPE, offset)
-    edit = _block(state, checked, placed, slot, 0)
+    edit = _block(state, checked, placed, at_ns, 0)
     return _commit(state, checked, at_ns, counter, [Placed(parent, edit)], note, commit.commit_hash)
+
+
+def _as_it_was(where: Placement, node: Node) -> Placement:
+    """The placement of an edit of a call or result, which stays whose it was and what it was."""
+    kept = {CALL_ID: node.attributes[CALL_ID]} if CALL_ID in node.attributes else {}
+    return replace(
+        where,
+        role=where.role or node.role,
+        kind=where.kind or node.kind,
+        attributes={**kept, **where.attributes},
+    )
+
+
+def _check_direction(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Refuse an edit that would make a result of a call, or the other way round."""
+    if before["content_type"] != TOOL_IO or after["content_type"] != TOOL_IO:
+        return
+    if before["direction"] != after["direction"]:
+        raise ContentError(
+            f"an edit cannot turn a {before['direction']} into a {after['direction']}",
+            hint="append the other one as a block of its own",
+        )
+
+
+def plan_replace(
+    state: State,
+    target: str,
+    content: Mapping[str, Any],
+    at_ns: int,
+    counter: TokenCounter,
+    note: Note,
+) -> CommitRecord:
+    """The record that gives a block that is live another content in its place."""
+    checked = checked_content(content, state.version)
+    commit = state.log.edit_target(target)
+    node_id = state.log.node_of(commit.commit_hash)
+    node = check_live(state.work(), node_id, state.history.committed(node_id))
+    before = state.log.content(state.log.shown(commit))
+    for name in ("content_type", "role", "direction"):
+        if checked.get(name) != before.get(name):
+            raise EditTargetError(
+                f"{node.id} stays what it is: its {name} is {before.get(name)!r}",
+                hint="remove it and append another one instead",
+            )
+    return _commit(state, checked, at_ns, counter, [], note, commit.commit_hash, node_id)
 
 
 def plan_imported(
     state: State, node: Node, content: Mapping[str, Any], at_ns: int, counter: TokenCounter
 ) -> CommitRecord:
     """The record that enters a block of an imported tree into the chain, an edit as an edit."""
-    checked = checked_content(content)
+    checked = checked_content(content, state.version)
     target = state.log.of_node(node.references[0]) if node.references else None
     edits = node.node_type == EDIT_TYPE and target is not None and target.operation == APPEND
     reply_to = target.commit_hash if edits and target is not None else None
@@ -164,9 +219,9 @@ def _parent_for(state: State, content_type: str, where: Placement) -> tuple[str 
 
 
 def _block(
-    state: State, content: Mapping[str, Any], where: Placement, slot: Slot, ahead: int
+    state: State, content: Mapping[str, Any], where: Placement, at_ns: int, ahead: int
 ) -> Node:
-    """The node of a block, with the headers this moment gives it."""
+    """The node of a block, with the headers this moment gives it; `ahead` stand before it."""
     for target in where.references:
         existing(state.work(), target)
     index = state.creation_index + ahead
@@ -177,19 +232,19 @@ def _block(
         ttl=None if where.ttl is None else whole("ttl", where.ttl, least=0),
         priority=whole("priority", where.priority or 0),
         cycle=state.working_cycle,
-        created_at_ns=slot.created_at_ns,
-        created_at_iso=iso_of(slot.created_at_ns),
-        creation_index=index if slot.creation_index is None else slot.creation_index,
+        created_at_ns=at_ns + ahead,
+        created_at_iso=iso_of(at_ns + ahead),
+        creation_index=index,
         role=role_of(content) if where.role is None else text("role", where.role),
         kind=kind_of(content) if where.kind is None else text("kind", where.kind),
         provenance=None if where.provenance is None else text("provenance", where.provenance),
         references=tuple(dict.fromkeys(where.references)),
         attributes=checked_attributes(where.attributes),
-    ).with_content(text_of(content))
-    hashed = node.content_hash or ""
-    new_id = slotted_id(
-        slot, where.id, lambda: own_id(state.name, state.working_cycle, index, hashed)
     )
+    node = node.with_content(shown_of(content, node.attributes, state.version))
+    hashed = node.content_hash or ""
+    made = own_id(state.name, state.working_cycle, index, hashed)
+    new_id = where.id if where.id is not None else made
     # The log keeps content by hash; the node gets its own when the record is applied.
     return replace(node, id=fresh_id(state, new_id), content=None, content_hash=None)
 
@@ -241,6 +296,9 @@ def _commit(
 ) -> CommitRecord:
     """The commit of a checked content, its hash computed last."""
     hashed = content_hash(content)
+    known = state.log.blobs.find(hashed)
+    if known is not None and canonical_json(dict(known)) != canonical_json(dict(content)):
+        raise HashCollisionError(hashed)
     tokens = counter.count_text(text_of(content))
     metadata = None if note.metadata is None else json.loads(canonical_json(dict(note.metadata)))
     record = CommitRecord(
@@ -257,7 +315,7 @@ def _commit(
         reply_to=reply_to,
         message=note.message,
         metadata=metadata,
-        content=None if hashed in state.log.blobs else content,
+        content=None if known is not None else content,
         placed=tuple(placed),
     )
     return replace(record, commit_hash=chain_hash(record))

@@ -61,8 +61,10 @@ class CommitRecord:
     metadata: Mapping[str, Any] | None = None
     # None where an earlier record of the log already holds the same content.
     content: Mapping[str, Any] | None = None
-    # A core made for this block, if any, then the block; empty for a block that was imported.
+    # A core made for this block, if any, then the block; empty where the block is there already:
+    # one that was imported, or one that gets another content in its place.
     placed: tuple[Placed, ...] = ()
+    author: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value; what is not set is left out."""
@@ -83,13 +85,16 @@ class OpRecord:
     at_ns: int
     op: str
     data: Mapping[str, Any]
+    author: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON value."""
-        return {"kind": "op", "seq": self.seq, "at_ns": self.at_ns, "op": self.op, **self.data}
+        head = {"kind": "op", "seq": self.seq, "at_ns": self.at_ns, "op": self.op}
+        return {**head, **self.data, **({} if self.author is None else {"author": self.author})}
 
 
 Record: TypeAlias = CommitRecord | OpRecord
+_OF_EVERY_OP: Final = frozenset(("kind", "seq", "at_ns", "op", "author"))
 
 
 def record_from_json(data: Mapping[str, Any]) -> Record:
@@ -97,8 +102,8 @@ def record_from_json(data: Mapping[str, Any]) -> Record:
     seq = data.get("seq")
     try:
         if data["kind"] == "op":
-            body = {k: v for k, v in data.items() if k not in ("kind", "seq", "at_ns", "op")}
-            return OpRecord(data["seq"], data["at_ns"], data["op"], body)
+            body = {k: v for k, v in data.items() if k not in _OF_EVERY_OP}
+            return OpRecord(data["seq"], data["at_ns"], data["op"], body, data.get("author"))
         if data["kind"] != "commit":
             raise LogCorruptError(seq, f"unknown kind {data['kind']!r}")
         body = {k: v for k, v in data.items() if k not in ("kind", "placed")}

@@ -61,11 +61,13 @@ NOW: Final = At("t", 0)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value written in a selector: a number, a text, or null."""
+    """A value written in a selector: a number, a range of numbers, a text, or null."""
 
     text: str
     number: int | float | None = None
     null: bool = False
+    high: int | float | None = None
+    """The upper bound of a range, which begins with the number; both are part of it."""
 
 
 @dataclass(frozen=True, slots=True)

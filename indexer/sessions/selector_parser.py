@@ -170,9 +170,11 @@ class _Parser:
         if operator is not None:
             self.space()
             value = self.literal()
+            if value.high is not None and operator.group() not in ("=", "!="):
+                self.fail("a range is compared by = and != only; write two conditions instead")
             self.space()
         if not self.take("]"):
-            self.fail("']' is expected")
+            self.fail("']' is expected; a value is a number, a range such as 1-3, or a quoted text")
         return Condition(key.group(), operator.group() if operator else None, value)
 
     def literal(self) -> Literal:
@@ -181,16 +183,28 @@ class _Parser:
             quoted = found.group(1) if found.group(1) is not None else found.group(2)
             return Literal(_ESCAPE.sub(r"\1", quoted))
         begin = self.place
-        found = self.match(_NUMBER)
-        if found is not None:
-            written = found.group()
-            if len(written) > _MAX_DIGITS:
-                self.fail("a number this long is not supported", begin)
-            return Literal(written, float(written) if "." in written else int(written))
+        low = self.number()
+        if low is not None:
+            if not self.take("-"):
+                return Literal(self.text[begin : self.place], low)
+            high = self.number()
+            if high is None:
+                self.fail("the end of a range is expected")
+            return Literal(self.text[begin : self.place], min(low, high), high=max(low, high))
         found = self.match(_IDENTIFIER)
         if found is None:
             self.fail("a number, a quoted text or a name is expected")
         return Literal(found.group(), null=found.group() in _NULLS)
+
+    def number(self) -> int | float | None:
+        begin = self.place
+        found = self.match(_NUMBER)
+        if found is None:
+            return None
+        written = found.group()
+        if len(written) > _MAX_DIGITS:
+            self.fail("a number this long is not supported", begin)
+        return float(written) if "." in written else int(written)
 
     def pseudo(self) -> Pseudo:
         begin = self.place

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from indexer.compiler import Plugins
 from indexer.core.clock import Clock, SystemClock
-from indexer.core.tokens import NullTokenCounter, TokenCounter
+from indexer.core.tokens import TiktokenCounter, TokenCounter
 from indexer.errors import UncheckedError
+from indexer.sessions import keeping
 from indexer.sessions import operations as ops
-from indexer.sessions.addresses import all_cycles, expand, reference, view_at
+from indexer.sessions.addresses import all_cycles, expand, reference, view_at, view_cycle
 from indexer.sessions.apply import apply, open_data, open_state
 from indexer.sessions.budget import TokenBudget
+from indexer.sessions.chat_export import Chat, chat_of
 from indexer.sessions.compile import (
     Compiled,
     CompileOptions,
-    Effective,
     Moment,
     compile_blocks,
-    effective_blocks,
     prefix_length,
 )
+from indexer.sessions.context import all_fenced
 from indexer.sessions.diff import Diff, Moved, diff_views, infer_moves
 from indexer.sessions.documents import document_bytes, exported_bytes, snapshot_document
+from indexer.sessions.effective import Effective, effective_blocks
 from indexer.sessions.history import Delta
 from indexer.sessions.lifecycle import PrunePolicy
-from indexer.sessions.node import text
+from indexer.sessions.node import text, whole
 from indexer.sessions.operations import Attempt
-from indexer.sessions.plan import Note, Placement, plan_append, plan_edit
+from indexer.sessions.plan import Note, Placement, plan_append, plan_edit, plan_replace
 from indexer.sessions.rangediff import SelectOptions, Stop, range_diff
 from indexer.sessions.records import (
     CommitRecord,
@@ -41,7 +44,9 @@ from indexer.sessions.render import provider_thread, thread_bytes
 from indexer.sessions.selector import Between, SelectorError
 from indexer.sessions.selector_eval import evaluate
 from indexer.sessions.selector_parser import parse_selector
-from indexer.sessions.state import Seal, State
+from indexer.sessions.sent import THREAD, Sending, SentError, check_sent, sent_bytes, sent_data
+from indexer.sessions.state import TICK_NS, Seal, State
+from indexer.sessions.stored_records import RecordList
 from indexer.sessions.view import View
 
 Budgeted = Callable[[int, int], None]
@@ -60,6 +65,12 @@ class Plan:
     record: Record
     warnings: tuple[str, ...] = ()
 
+    def behind(self, others: int) -> Plan:
+        """The same behind so many records that are planned together with it."""
+        record = self.record
+        moved = replace(record, seq=record.seq + others, at_ns=record.at_ns + others * TICK_NS)
+        return Plan(moved, self.warnings)
+
 
 class Session:
     """One conversation. Not for use by several threads at once; plans change nothing."""
@@ -74,10 +85,12 @@ class Session:
     ) -> None:
         self.state = state
         self._clock = clock if clock is not None else SystemClock()
-        self.counter = counter if counter is not None else NullTokenCounter()
+        self.counter = counter if counter is not None else TiktokenCounter()
         self._on_budget = on_budget
         # What an import had to leave out or put right.
         self.warnings: tuple[str, ...] = ()
+        self.author: str | None = None
+        """In whose name the next records are planned."""
 
     @classmethod
     def new(
@@ -89,12 +102,13 @@ class Session:
         budget: TokenBudget | None = None,
         prune: PrunePolicy | None = None,
         document: Mapping[str, Any] | None = None,
+        author: str | None = None,
     ) -> Session:
         """A session that begins with an empty tree, or with that of a complete document."""
         limit = budget if budget is not None else TokenBudget()
         now = (clock if clock is not None else SystemClock()).now_ns() // 1000 * 1000
         data = open_data(text("name", name), limit, prune, document)
-        state = open_state(OpRecord(0, now, ops.OPEN, data))
+        state = open_state(OpRecord(0, now, ops.OPEN, data, author))
         return cls(state, clock=clock, counter=counter, on_budget=limit.callback)
 
     @classmethod
@@ -143,7 +157,7 @@ class Session:
         record = plan_append(
             self.state, content, self.now(), self.counter, where or Placement(), note or Note()
         )
-        return Plan(record, self._budgeted(record))
+        return self._plan(record, self._budgeted(record))
 
     def plan_edit(
         self,
@@ -162,31 +176,66 @@ class Session:
             where or Placement(),
             note or Note(),
         )
-        return Plan(record, self._budgeted(record))
+        return self._plan(record, self._budgeted(record))
+
+    def plan_replace(
+        self, target: str, content: Mapping[str, Any], note: Note | None = None
+    ) -> Plan:
+        """Plan another content for a block that is live, in its place."""
+        record = plan_replace(self.state, target, content, self.now(), self.counter, note or Note())
+        return self._plan(record, self._budgeted(record))
+
+    def plan_set(self, node_id: str, changes: Mapping[str, Any]) -> Plan:
+        """Plan another ttl, priority or other attributes for a node that is live.
+
+        A ttl counts from the cycle at work, as that of a block that is appended now.
+        """
+        changes, node = dict(changes), self.state.work().node(node_id)
+        if node is not None and changes.get("ttl") is not None:
+            ttl = whole("ttl", changes["ttl"], least=0)
+            changes["ttl"] = self.state.working_cycle - node.cycle + ttl
+        return self._plan(ops.plan_set(self.state, node_id, changes, self.now()))
+
+    def plan_naming(self, op: str, **data: str) -> Plan:
+        """Plan to rename the session, delete it or bring it back."""
+        return self._plan(keeping.plan_naming(self.state, op, data, self.now()))
 
     def plan_group(self, where: Placement, *, removable: bool = True) -> Plan:
         """Plan an empty container."""
-        return Plan(ops.plan_group(self.state, where, removable, self.now()))
+        return self._plan(ops.plan_group(self.state, where, removable, self.now()))
 
     def plan_move(self, node_id: str, parent: str, offset: int | None = None) -> Plan:
         """Plan to hang a node elsewhere."""
-        return Plan(ops.plan_move(self.state, node_id, parent, offset, self.now()))
+        return self._plan(ops.plan_move(self.state, node_id, parent, offset, self.now()))
 
     def plan_remove(self, node_id: str) -> Plan:
         """Plan to take a node out."""
-        return Plan(ops.plan_remove(self.state, node_id, self.now()))
+        return self._plan(ops.plan_remove(self.state, node_id, self.now()))
 
     def plan_commit(self) -> Plan:
         """Plan to seal the cycle."""
-        return Plan(ops.plan_seal(self.state, self.now()))
+        return self._plan(ops.plan_seal(self.state, self.now()))
 
     def plan_annotate(self, target: str, priority: str, reason: str | None = None) -> Plan:
         """Plan to pin, skip or free a commit."""
-        return Plan(ops.plan_annotate(self.state, target, priority, reason, self.now()))
+        return self._plan(ops.plan_annotate(self.state, target, priority, reason, self.now()))
 
-    def plan_attempt(self, attempt: Attempt) -> Plan:
-        """Plan to record a provider call."""
-        return Plan(ops.plan_attempt(self.state, attempt, self.now()))
+    def plan_attempt(
+        self,
+        attempt: Attempt,
+        sending: Sending | None = None,
+        plugins: Plugins | None = None,
+    ) -> Plan:
+        """Plan to record a provider call, with what the work in progress gives to send."""
+        sent = None
+        if attempt.attempt_id not in self.state.log.attempts:
+            how = sending if sending is not None else Sending()
+            sent = sent_data(_sent(self.state, how, plugins), how, self.state.next_seq)
+        return self._plan(ops.plan_attempt(self.state, attempt, self.now(), sent))
+
+    def plan_budget(self, budget: TokenBudget) -> Plan:
+        """Plan to give the session another budget."""
+        return self._plan(ops.plan_budget(self.state, budget, self.now()))
 
     def apply(self, plan: Plan | Record, *, verify: bool = False) -> Delta:
         """Carry out a plan, and tell which stored versions it changed."""
@@ -215,6 +264,33 @@ class Session:
         """Edit a block at once."""
         return self._commit(self.plan_edit(target, content, where, note))
 
+    def replace(
+        self, target: str, content: Mapping[str, Any], note: Note | None = None
+    ) -> CommitRecord:
+        """Give a block that is live another content at once."""
+        return self._commit(self.plan_replace(target, content, note))
+
+    def set(self, node_id: str, **changes: Any) -> None:
+        """Give a node that is live another ttl, priority or other attributes at once."""
+        self.apply(self.plan_set(node_id, changes))
+
+    def shared(self, at: str | None = None) -> RecordList:
+        """The log up to a snapshot, else the last: what a branch that leaves there shares."""
+        length = keeping.shared_length(self.state, view_cycle(self.state, at))
+        return self.state.records.first(length)
+
+    def fork(self, name: str, at: str | None = None) -> Session:
+        """A session of its own that shares this one's log up to a snapshot, else the last."""
+        state = replay_state(self.shared(at), verify=False)
+        other = Session(state, clock=self._clock, counter=self.counter, on_budget=self._on_budget)
+        other.branch_off(self.name, name, self.author)
+        return other
+
+    def branch_off(self, of: str, name: str, author: str | None = None) -> None:
+        """Become a session of its own at once."""
+        record = keeping.plan_fork(self.state, of, name, self.now())
+        self.apply(replace(record, author=author))
+
     def commit(self) -> int:
         """Seal the cycle at once, and tell its number."""
         self.apply(self.plan_commit())
@@ -223,6 +299,16 @@ class Session:
     def annotate(self, target: str, priority: str, reason: str | None = None) -> None:
         """Pin, skip or free a commit at once."""
         self.apply(self.plan_annotate(target, priority, reason))
+
+    def set_budget(self, budget: TokenBudget) -> None:
+        """Give the session another budget at once."""
+        self.apply(self.plan_budget(budget))
+        self._on_budget = budget.callback
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of what is live, which a budget is about."""
+        return self.state.tokens_now.total
 
     def view(self, address: str | None = None) -> View:
         """The tree at an address; without one, as of the last commit."""
@@ -268,6 +354,26 @@ class Session:
         """The provider thread's bytes."""
         return thread_bytes(self.view(address))
 
+    def chat(self, form: str) -> Chat:
+        """The conversation as a provider's message list, edits substituted, context fenced."""
+        return chat_of(all_fenced(self.effective()), form)
+
+    def sent(self, attempt_id: str) -> Callable[[Plugins | None], bytes]:
+        """What an attempt sent, byte for byte; the returned step is slow and may be taken later."""
+        told = self.state.log.attempts.get(attempt_id)
+        if told is None:
+            raise SentError(f"there is no attempt {attempt_id!r} in this session")
+        if "sent" not in told:
+            raise SentError(f"attempt {attempt_id!r} was recorded without what it sent")
+        kept = told["sent"]
+        past = self.state.records.first(kept["records"])
+
+        def again(plugins: Plugins | None = None) -> bytes:
+            then = replay_state(past, verify=False)
+            return check_sent(_sent(then, Sending.from_json(kept), plugins), kept, attempt_id)
+
+        return again
+
     def document(self, address: str | None = None) -> dict[str, Any]:
         """A snapshot as a document."""
         return snapshot_document(self.view(address))
@@ -285,6 +391,17 @@ class Session:
     ) -> list[Effective]:
         """The blocks a reader gets, edits and annotations resolved, now or at a moment."""
         return self.reading(as_of=as_of, up_to=up_to)()
+
+    def block(self, node_id: str) -> Effective | None:
+        """One block of the working tree as it reads now; an edit by its own content."""
+        state = self.state
+        node, commit = state.work().node(node_id), state.log.of_node(node_id)
+        if node is None or commit is None:
+            return None
+        shown = state.log.shown(commit)
+        return Effective(
+            node, commit, state.log.content(shown), shown is not commit, state.pinned(node_id)
+        )
 
     def reading(
         self, *, as_of: Moment | None = None, up_to: str | None = None
@@ -321,16 +438,31 @@ class Session:
         """The time the next record gets."""
         return self.state.next_ns(self._clock.now_ns())
 
+    def _plan(self, record: Record, warnings: tuple[str, ...] = ()) -> Plan:
+        return Plan(replace(record, author=self.author), warnings)
+
     def _budgeted(self, record: CommitRecord) -> tuple[str, ...]:
         budget = self.state.budget
         limit = TokenBudget(budget.max_tokens, budget.action, self._on_budget)
-        warning = limit.check(self.state.log.total_tokens + record.token_count)
+        warning = limit.check(self._tokens_with(record))
         return () if warning is None else (warning,)
+
+    def _tokens_with(self, record: CommitRecord) -> int:
+        """The tokens of what is live once this record is applied."""
+        now = self.state.tokens_now
+        return now.total + record.token_count - now.replaced_by(record)
 
     def _commit(self, plan: Plan) -> CommitRecord:
         self.apply(plan)
         assert isinstance(plan.record, CommitRecord)
         return plan.record
+
+
+def _sent(state: State, sending: Sending, plugins: Plugins | None) -> bytes:
+    """What the work in progress of a state is sent as."""
+    if sending.form == THREAD:
+        return thread_bytes(state.work())
+    return sent_bytes(list(effective_blocks(state, state.work(), state)), sending, plugins)
 
 
 def replay_state(records: Iterable[Record | Mapping[str, Any]], *, verify: bool = True) -> State:

@@ -9,6 +9,7 @@ from indexer.sessions.budget import TokenBudget
 from indexer.sessions.content import PINNED
 from indexer.sessions.history import History, HistoryView
 from indexer.sessions.lifecycle import PrunePolicy
+from indexer.sessions.live_tokens import LiveTokens
 from indexer.sessions.liveness import Liveness
 from indexer.sessions.log import Log
 from indexer.sessions.node import iso_of
@@ -31,6 +32,7 @@ class Seal:
     cycle: int
     at_ns: int
     turn: str
+    seq: int
 
     @property
     def at_iso(self) -> str:
@@ -45,15 +47,22 @@ class State:
     name: str
     base_cycle: int
     imported: bool
+    version: int
+    """Of the rules by which its contents are hashed and shown; `format` of the log tells it."""
     budget: TokenBudget
     policy: PrunePolicy | None
     history: History
     live: Liveness = field(default_factory=Liveness)
     log: Log = field(default_factory=Log)
+    tokens_now: LiveTokens = field(init=False)
     seals: list[Seal] = field(default_factory=list)
     records: RecordList = field(default_factory=RecordList)
     creation_index: int = 0
     last_ns: int = 0
+    deleted: bool = False
+
+    def __post_init__(self) -> None:
+        self.tokens_now = LiveTokens(self.log)
 
     @property
     def working_cycle(self) -> int:
@@ -88,6 +97,10 @@ class State:
             )
         return self.history.view(cycle)
 
+    def seal_seq(self, cycle: int) -> int:
+        """The number of the record that sealed a cycle."""
+        return self.seals[cycle - self.base_cycle - 1].seq
+
     def next_ns(self, now_ns: int) -> int:
         """The time of the next record: now, yet always later than the one before."""
         return max(now_ns // TICK_NS, self.last_ns // TICK_NS + 1) * TICK_NS
@@ -100,4 +113,4 @@ class State:
     def tokens(self, node_id: str) -> int:
         """The tokens of a block."""
         commit = self.log.of_node(node_id)
-        return commit.token_count if commit is not None else 0
+        return self.log.shown(commit).token_count if commit is not None else 0

@@ -9,13 +9,21 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from indexer.sessions import operations as ops
+from indexer.sessions.apply import FORMATS
 from indexer.sessions.budget import TokenBudget
-from indexer.sessions.content import text_of
+from indexer.sessions.content import shown_of
 from indexer.sessions.history import Delta, History, Version
+from indexer.sessions.keeping import DELETE, FORK, RESTORE
 from indexer.sessions.lifecycle import PrunePolicy
-from indexer.sessions.log import Annotation, Blobs, Log
+from indexer.sessions.log import Annotation, Blobs
 from indexer.sessions.node import REGIONS, ROOT, Node
-from indexer.sessions.records import APPEND, EDIT, LogCorruptError, node_from_headers
+from indexer.sessions.records import (
+    APPEND,
+    EDIT,
+    CommitRecord,
+    LogCorruptError,
+    node_from_headers,
+)
 from indexer.sessions.state import Seal, State
 from indexer.sessions.stored_records import RecordList, RecordRow, chain_record
 
@@ -63,14 +71,14 @@ def counters_of(state: State) -> Counters:
 def changed_rows(state: State, delta: Delta) -> list[VersionRow]:
     """The rows that a store has to add for what a record changed."""
     gone = [_dropped(node_id, born) for node_id, born in delta.deletes]
-    return gone + [_row(state.log, version) for version in delta.upserts.values()]
+    return gone + [_row(state, version) for version in delta.upserts.values()]
 
 
 def all_rows(state: State) -> list[VersionRow]:
     """The rows of a whole session, for a store that has none of them."""
     found: list[VersionRow] = []
     for node_id, versions in state.history.ids():
-        found += [_row(state.log, version) for version in versions]
+        found += [_row(state, version) for version in versions]
         if not versions:
             found.append(_dropped(node_id, state.working_cycle))
     return found
@@ -80,18 +88,24 @@ def _dropped(node_id: str, born: int) -> VersionRow:
     return VersionRow(node_id, born, None, None, "", 0, 0, 0, None, False, False, None, None, "")
 
 
-def _row(log: Log, version: Version) -> VersionRow:
-    node = version.node
+def _row(state: State, version: Version) -> VersionRow:
+    node, log = version.node, state.log
     commit = log.of_node(node.id)
-    by_hash = commit is not None and text_of(log.content(commit)) == node.content
-    fields = node.headers() if by_hash else node.document()
+    said = log.said(commit) if commit is not None else []
+    shown = (c for c in reversed(said) if _shown(state, node, c) == node.content)
+    held = next(shown, None)
+    fields = node.document() if held is None else node.headers()
     return VersionRow(
         node.id, version.born, version.gone, version.parent, node.node_type, node.offset,
         node.created_at_ns, node.creation_index, node.expires, node.removable,
         node.content is not None, json.dumps(node.references) if node.references else None,
-        commit.content_hash if by_hash and commit is not None else None,
+        held.content_hash if held is not None else None,
         json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False),
     )  # fmt: skip
+
+
+def _shown(state: State, node: Node, commit: CommitRecord) -> object:
+    return shown_of(state.log.content(commit), node.attributes, state.version)
 
 
 def load_state(
@@ -110,6 +124,7 @@ def load_state(
         name=opened["name"],
         base_cycle=base,
         imported=document is not None,
+        version=FORMATS[opened["format"]],
         budget=TokenBudget.from_json(opened["budget"]),
         policy=PrunePolicy.from_json(opened["prune"]) if "prune" in opened else None,
         history=History(base),
@@ -121,6 +136,10 @@ def load_state(
     kept = _newest(versions)
     _load_history(state, kept, counters.working)
     _load_liveness(state, kept)
+    for node_id in state.live.blocks:
+        commit = state.log.of_node(node_id)
+        for said in state.log.said(commit) if commit is not None else ():
+            state.tokens_now.enter(said)
     state.live.released = dict.fromkeys(counters.released)
     return state
 
@@ -131,16 +150,22 @@ def _load_log(state: State, records: Iterable[RecordRow]) -> None:
             state.log.add(chain_record(row))
         elif row.op == ops.SEAL:
             data = json.loads(row.record)
-            state.seals.append(Seal(data["cycle"], row.at_ns, data["turn"]["node"]["id"]))
+            state.seals.append(Seal(data["cycle"], row.at_ns, data["turn"]["node"]["id"], row.seq))
         elif row.op == ops.ANNOTATE:
             data = json.loads(row.record)
             note = Annotation(data["target"], data["priority"], data.get("reason"), row.at_ns)
             state.log.annotations.setdefault(note.target, []).append(note)
         elif row.op == ops.ATTEMPT:
             data = json.loads(row.record)
-            for own in ("kind", "seq", "at_ns", "op"):
-                del data[own]
+            for own in ("kind", "seq", "at_ns", "op", "author"):
+                data.pop(own, None)
             state.log.attempts[data["attempt_id"]] = data
+        elif row.op == ops.BUDGET:
+            state.budget = TokenBudget.from_json(json.loads(row.record))
+        elif row.op == FORK:
+            state.name = json.loads(row.record)["name"]
+        elif row.op in (DELETE, RESTORE):
+            state.deleted = row.op == DELETE
         elif row.op == ops.MOVE:
             for item in json.loads(row.record).get("again", ()):
                 commit = state.log.of_node(item["was"])
@@ -171,25 +196,25 @@ def _load_history(state: State, kept: Mapping[str, dict[int, VersionRow]], worki
                 history.regions[row.node_type] = node_id
     history.restore(
         (
-            (node_id, [_version(rows[born], blobs) for born in sorted(rows)])
+            (node_id, [_version(rows[born], blobs, state.version) for born in sorted(rows)])
             for node_id, rows in kept.items()
         ),
         working,
     )
 
 
-def _version(row: VersionRow, blobs: Blobs) -> Version:
+def _version(row: VersionRow, blobs: Blobs, rules: int) -> Version:
     key = (row.offset, row.created_at_ns, row.creation_index, row.id)
     # Only what the node is made from is held on to, not the row.
-    made = partial(_node, row.node, row.content_hash, blobs)
+    made = partial(_node, row.node, row.content_hash, blobs, rules)
     return Version(made, row.parent, row.born, row.gone, key)
 
 
-def _node(headers: str, content_hash: str | None, blobs: Blobs) -> Node:
+def _node(headers: str, content_hash: str | None, blobs: Blobs, rules: int) -> Node:
     node = node_from_headers(json.loads(headers))
     if content_hash is None:
         return node
-    return replace(node, content=text_of(blobs[content_hash]))
+    return replace(node, content=shown_of(blobs[content_hash], node.attributes, rules))
 
 
 def _load_liveness(state: State, kept: Mapping[str, dict[int, VersionRow]]) -> None:
