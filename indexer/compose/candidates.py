@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from indexer.core.frames import BodyHash, FrameId, Freshness
+from indexer.core.ids import ContentId
 
 
 class Candidate(NamedTuple):
@@ -34,12 +35,19 @@ def digest(candidates: Iterable[Candidate]) -> hashlib._Hash:
     return hashlib.sha256(b"".join([candidate[4] for candidate in candidates]))
 
 
-def sealed(base: hashlib._Hash, labels: Sequence[tuple[FrameId, str]]) -> str:
+def sealed(
+    base: hashlib._Hash,
+    labels: Sequence[tuple[FrameId, str]],
+    sources: Sequence[tuple[str, ContentId]] = (),
+) -> str:
     """The candidates' hash, with the label of each that was looked at and is not fresh.
 
-    Labels are shown and can leave a frame out, so they decide what the messages say.
+    Labels are shown and can leave a frame out, so they decide what the messages say; and so do
+    the contents of files that may be shown.
     """
     made = base.copy()
     for frame_id, label in sorted(labels):
         made.update(frame_id + label.encode() + b"\0")
+    for path, content_id in sources:
+        made.update(b"source\0" + path.encode() + b"\0" + content_id)
     return made.hexdigest()

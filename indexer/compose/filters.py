@@ -9,6 +9,7 @@ from re import compile as compile_pattern
 from typing import Final
 
 from indexer.compose.candidates import Candidate
+from indexer.compose.rendering import SOURCE
 from indexer.compose.request import Request
 from indexer.core import paths
 from indexer.core.frames import FrameId
@@ -20,8 +21,8 @@ class Filters:
     """The conditions of a request; the first that a candidate fails is its reason."""
 
     def __init__(self, request: Request, in_time: AbstractSet[FrameId] | None) -> None:
-        self._types = frozenset(request.types)
-        self._agents = frozenset(request.agents)
+        self._types = frozenset(request.kept_types)
+        self._agents = frozenset(request.kept_agents)
         self._folders = tuple(p for p in request.paths if not _WILD & set(p))
         self._patterns = tuple(
             compile_pattern(translate(p)) for p in request.paths if _WILD & set(p)
@@ -40,13 +41,25 @@ class Filters:
             return "type"
         if self._agents and candidate.agent not in self._agents:
             return "agent"
-        if (self._folders or self._patterns) and not self._is_named(candidate.path):
+        if not self.is_named(candidate.path):
             return "path"
         if self._in_time is not None and candidate.frame_id not in self._in_time:
             return "date"
         return None
 
-    def _is_named(self, path: str) -> bool:
+    @property
+    def has_source(self) -> bool:
+        """Whether files' own text passes, which no agent wrote and which has no date."""
+        return (
+            (not self._types or SOURCE in self._types)
+            and not self._agents
+            and self._in_time is None
+        )
+
+    def is_named(self, path: str) -> bool:
+        """Whether a path is among those that are asked for."""
+        if not self._folders and not self._patterns:
+            return True
         return any(paths.is_within(path, folder) for folder in self._folders) or any(
             pattern.match(path) for pattern in self._patterns
         )

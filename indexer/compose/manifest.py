@@ -6,16 +6,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from indexer.compiler import compile_stages
+from indexer.compiler import SCHEMA_VERSION as STAGES
+from indexer.compiler import VERSIONS, compile_stages
 from indexer.compose.relevance import Statistics
-from indexer.compose.rendering import Message, message
+from indexer.compose.rendering import SOURCE, Message, message, source_message
 from indexer.compose.request import Request
-from indexer.compose.selection import Omitted, Selection
+from indexer.compose.selection import Omitted, Selection, Source
 from indexer.core.canonical import canonical_json, content_hash
 from indexer.core.frames import Freshness, body_hash
+from indexer.core.paths import on_screen
 
 KIND: Final = "context"
-SCHEMA_VERSION: Final = "1"
+_LONGEST_NAME: Final = 160
+SCHEMA_VERSION: Final = "2"
+READABLE: Final = ("1", SCHEMA_VERSION)
+"""Versions that can be replayed; the first shows frames only."""
 
 Json = dict[str, Any]
 
@@ -36,12 +41,24 @@ def _count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 53
 
 
+def _nothing(value: object) -> bool:
+    return value is None
+
+
+def _lines(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(_count(one) for one in value)
+
+
 def _count_or_none(value: object) -> bool:
     return value is None or _count(value)
 
 
 def _hash(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _hash_or_none(value: object) -> bool:
+    return value is None or _hash(value)
 
 
 def _texts(value: object) -> bool:
@@ -72,7 +89,7 @@ _Shape = Mapping[str, Callable[[object], bool]]
 
 _MANIFEST: Final[_Shape] = {
     "kind": lambda value: value == KIND,
-    "schema_version": lambda value: value == SCHEMA_VERSION,
+    "schema_version": lambda value: value in READABLE,
     "root": lambda value: isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{2,64}", value)),
     "request": _object,
     "tokenizer": _text,
@@ -95,21 +112,30 @@ _ITEM: Final[_Shape] = {
     "frame_id": _hash, "path": _text, "type": _text, "agent": _text, "content_sha256": _hash,
     "freshness": _freshness, "because": _text_or_none, "tokens": _count, "message": _count,
 }  # fmt: skip
+_SOURCE_ITEM: Final[_Shape] = {
+    "frame_id": _nothing, "path": _text, "type": lambda value: value == SOURCE,
+    "symbol": _text_or_none, "lines": _lines, "content_id": _text, "sha256": _hash,
+    "content_sha256": _hash, "freshness": _freshness, "tokens": _count, "message": _count,
+}  # fmt: skip
 _OMITTED: Final[_Shape] = {"counts": _counts, "first": _objects}
-_LEFT: Final[_Shape] = {"frame_id": _hash, "path": _text, "reason": _text}
-_CORPUS: Final[_Shape] = {"bodies": _count, "total_length": _count, "names": _count,
-                          "words": _object}  # fmt: skip
+_LEFT: Final[_Shape] = {"frame_id": _hash_or_none, "path": _text, "reason": _text}
+_CORPUS: Final[Mapping[str, _Shape]] = {
+    "1": {"bodies": _count, "total_length": _count, "names": _count, "words": _object},
+    "2": {"files": _count, "words": _object},
+}
 
 
 def check_shape(manifest: Mapping[str, Any]) -> None:
     """Refuse a manifest that has something else than it must have in any of its fields."""
     _check_fields("", manifest, _MANIFEST)
     _check_fields("request.", manifest["request"], _REQUEST)
+    if not isinstance(manifest["request"].get("only", False), bool):
+        raise ManifestProblem("request.only is not what it must be")
     _check_fields("omitted.", manifest["omitted"], _OMITTED)
     if manifest["corpus"] is not None:
-        _check_fields("corpus.", manifest["corpus"], _CORPUS)
+        _check_fields("corpus.", manifest["corpus"], _CORPUS[manifest["schema_version"]])
     for item in manifest["items"]:
-        _check_fields("items.", item, _ITEM)
+        _check_fields("items.", item, _SOURCE_ITEM if _is_source(item) else _ITEM)
     for left in manifest["omitted"]["first"]:
         _check_fields("omitted.first.", left, _LEFT)
 
@@ -136,8 +162,13 @@ def make_manifest(
     """The manifest of a selection: what the staged compiler froze, and where it came from."""
     messages = selection.messages()
     places = {id(one): place for place, one in enumerate(messages)}
-    items = []
+    items: list[Json] = []
     for item in selection.items:
+        place = places[id(item.message)]
+        if item.source is not None:
+            items.append(_source_item(item.source, item.tokens, place))
+            continue
+        assert item.loaded is not None
         candidate = item.loaded.candidate
         items.append(
             {
@@ -149,7 +180,7 @@ def make_manifest(
                 "freshness": item.loaded.freshness.value,
                 "because": item.loaded.because,
                 "tokens": item.tokens,
-                "message": places[id(item.message)],
+                "message": place,
             }
         )
     return {
@@ -166,22 +197,58 @@ def make_manifest(
         "omitted": {
             "counts": {reason: omitted.counts[reason] for reason in sorted(omitted.counts)},
             "first": [
-                {"frame_id": left.frame_id.hex(), "path": left.path, "reason": reason}
-                for left, reason in omitted.first
+                {"frame_id": left.frame_id.hex() if left else None, "path": path, "reason": reason}
+                for left, path, reason in omitted.first
             ],
         },
         **_compiled(items, messages),
     }
 
 
-def _compiled(items: Sequence[Mapping[str, Any]], messages: Sequence[Message]) -> Json:
-    """RAW to FROZEN of the messages, each under the FrameID it shows."""
-    names = {item["message"]: item["frame_id"] for item in items}
+def _source_item(source: Source, tokens: int, place: int) -> Json:
+    return {
+        "frame_id": None,
+        "path": source.path,
+        "type": SOURCE,
+        "agent": None,
+        "symbol": source.symbol,
+        "lines": [source.first, source.last],
+        "content_id": source.content_id,
+        "sha256": source.sha256,
+        "content_sha256": body_hash(source.body).hex(),
+        "freshness": Freshness.FRESH.value,
+        "because": "",
+        "tokens": tokens,
+        "message": place,
+    }
+
+
+def _is_source(item: Mapping[str, Any]) -> bool:
+    return isinstance(item, Mapping) and item.get("type") == SOURCE and item.get("frame_id") is None
+
+
+def _identity(item: Mapping[str, Any]) -> str:
+    """What stands for what an item shows."""
+    if _is_source(item):
+        # A name may be longer than an id, and hold what none may: then its hash stands for it.
+        path = item["path"]
+        if len(path) > _LONGEST_NAME or on_screen(path) != path:
+            path = body_hash(path).hex()
+        return f"{SOURCE}:{path}:{item['lines'][0]}-{item['lines'][1]}"
+    return str(item["frame_id"])
+
+
+def _compiled(
+    items: Sequence[Mapping[str, Any]], messages: Sequence[Message], version: str = STAGES
+) -> Json:
+    """RAW to FROZEN of the messages, each under the FrameID, or the lines, it shows."""
+    names = {item["message"]: _identity(item) for item in items}
     stages = compile_stages(
         [
             {"id": names[place], "kind": KIND, "turn": 0, "payload": one}
             for place, one in enumerate(messages)
-        ]
+        ],
+        version=version,
     )
     return {"hashes": stages.hashes, "frozen": stages.frozen.to_json()}
 
@@ -221,10 +288,17 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
         place = item["message"]
         if not isinstance(place, int) or not 0 <= place < len(items) or messages[place]:
             raise ManifestProblem("its messages have no clear order")
-        messages[place] = message(
-            item["path"], item["type"], item["agent"], item["freshness"], body
+        messages[place] = (
+            source_message(item["path"], item["symbol"], item["lines"][0], item["lines"][1], body)
+            if _is_source(item)
+            else message(item["path"], item["type"], item["agent"], item["freshness"], body)
         )
-    if _compiled(items, messages) != {key: manifest[key] for key in ("hashes", "frozen")}:
+    # A manifest is checked by the version of the stages that froze it.
+    version = manifest["frozen"].get("schema_version")
+    if version not in VERSIONS:
+        raise ManifestProblem(f"its stages are of an unknown version {version!r}")
+    frozen = {key: manifest[key] for key in ("hashes", "frozen")}
+    if _compiled(items, messages, version) != frozen:
         raise ManifestProblem("its messages are not those that were frozen")
     return messages
 
@@ -235,21 +309,18 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
     frames: list[Json] = []
     for place in sorted(before.keys() | after.keys()):
         was, now = before.get(place), after.get(place)
-        if (
-            was
-            and now
-            and (was["frame_id"], was["freshness"]) == (now["frame_id"], now["freshness"])
-        ):
+        if was and now and _shown(was) == _shown(now):
             continue
         change = "removed" if now is None else "added" if was is None else "modified"
         frames.append(
             {
                 "path": place[0],
                 "type": place[1],
-                "agent": place[2],
+                "agent": place[2] or None,
+                "symbol": place[3] or None,
                 "change": change,
-                "old": was and was["frame_id"],
-                "new": now and now["frame_id"],
+                "old": was and _shown(was)[0],
+                "new": now and _shown(now)[0],
                 "old_freshness": was and was["freshness"],
                 "new_freshness": now and now["freshness"],
                 "old_tokens": was["tokens"] if was else 0,
@@ -263,5 +334,12 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
     return {**by_path, "frames": frames}
 
 
-def _by_place(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, Any]]:
-    return {(item["path"], item["type"], item["agent"]): item for item in manifest["items"]}
+def _shown(item: Mapping[str, Any]) -> tuple[str, str]:
+    return str(item["frame_id"] or item["sha256"]), str(item["freshness"])
+
+
+def _by_place(manifest: Mapping[str, Any]) -> dict[tuple[str, str, str, str], Mapping[str, Any]]:
+    return {
+        (item["path"], item["type"], item.get("agent") or "", item.get("symbol") or ""): item
+        for item in manifest["items"]
+    }

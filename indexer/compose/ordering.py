@@ -16,7 +16,7 @@ ENTRY_POINT_GROUP: Final = "indexer.orderings"
 Ordering = Callable[[Sequence[Candidate], Request], Sequence[Candidate]]
 """A custom order: some or all of the candidates, first things first; nothing else, none twice."""
 
-Scores = Mapping[FrameId, float]
+Scores = Mapping[FrameId, int]
 
 
 class OrderingError(UsageError):
@@ -59,7 +59,7 @@ def _by_relevance(
     named = frozenset(request.nodes if NODE in request.sources else ())
     return sorted(
         candidates,
-        key=lambda c: (c.path not in named, -scores.get(c.frame_id, 0.0), -c.seq, c.frame_id),
+        key=lambda c: (c.path not in named, -scores.get(c.frame_id, 0), -c.seq, c.frame_id),
     )
 
 

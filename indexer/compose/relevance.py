@@ -1,59 +1,136 @@
-"""Relevance without a clock or chance: BM25 over bodies, names on the path, closeness."""
+"""Relevance without a clock or chance: what a question's words are worth in files and their parts.
+
+Everything is added up in whole numbers, so no sum depends on an order.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.terms import words_in
+from indexer.core.code import CodeSymbol
+from indexer.core.postings import FULL, OF_UNIT, gain
+from indexer.core.roles import Role, roles_asked_for
+from indexer.core.terms import identifiers, words_in, words_of
 
-K1: Final = 1.2
-B: Final = 0.75
+ONE: Final = 1 << 10
+"""A weight, and a share, of one."""
 
-# How much a word in a name counts beside one in a body: the node's own name, its folder's, and
-# those further up.
-OWN_NAME: Final = 1.5
-FOLDER_NAME: Final = 0.75
-HIGHER_NAME: Final = 0.35
+# How much a whole identifier of several parts counts beside a plain word, and each of its parts
+# where the whole is known.
+_WHOLE: Final = 1.5
+_PART: Final = 0.6
+
+# How much a word in a name counts beside one that fills the file: the file's own name, its
+# folder's, and those further up. In tenths.
+OWN_NAME: Final = 15
+FOLDER_NAME: Final = 5
+HIGHER_NAME: Final = 1
+
+# How much of a score does not depend on how many of the words are found, in tenths: of the file's,
+# and of a unit's.
+ALONE: Final = 3
+UNIT_ALONE: Final = 7
+
+# How much the best unit of a file counts beside the file, and the second best beside that; the
+# first also for what people wrote. In tenths.
+BEST_UNIT: Final = 25
+SECOND_UNIT: Final = 3
+
+DEFINES: Final = 20
+"""How much it counts that a file declares an identifier that the question names, in tenths."""
+
+# How much a symbol's name counts beside its text, and the names of what it stands in.
+NAME: Final = 4
+AROUND: Final = 1
+
+BYTES_PER_TERM: Final = 10
+"""How long a word of code is with what stands between, roughly; only lengths are taken so."""
+
+PERCENT: Final[Mapping[Role, int]] = {
+    Role.SOURCE: 100,
+    Role.TEST: 30,
+    Role.DOCUMENT: 40,
+    Role.MADE: 10,
+}
+"""What files of a role weigh where they are not asked for."""
+
+FOLDER_PERCENT: Final = 30
+"""What a folder's own frames weigh: they give way to those of its files."""
 
 # How much a node that was named draws to itself what is near it.
 PULL: Final = 2.0
 
-# A candidate that has all words of a question beats one that repeats a single word.
-_ALONE: Final = 0.4
-
-Postings = Mapping[str, tuple[Sequence[int], Sequence[int]]]
-"""Per word of the query: the numbers of the bodies that have it, and how often each does."""
+_CAMEL: Final = re.compile(r"[a-z0-9][A-Z]|_|[A-Z][A-Z][a-z]")
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the corpus says about the words of a query."""
+    """What the workspace says about the words of a question: how many files have each."""
 
-    bodies: int
-    total_length: int
-    names: int
-    body_counts: Mapping[str, int]
-    name_counts: Mapping[str, int]
+    files: int
+    counts: Mapping[str, int]
 
     def to_json(self) -> dict[str, object]:
         """The statistics as a manifest records them."""
-        return {
-            "bodies": self.bodies,
-            "total_length": self.total_length,
-            "names": self.names,
-            "words": {
-                word: [self.body_counts[word], self.name_counts[word]] for word in self.body_counts
-            },
-        }
+        return {"files": self.files, "words": dict(self.counts)}
 
 
-def query_words(query: str) -> tuple[str, ...]:
-    """The words of a query, in its order."""
-    return words_in(query)
+class Question(NamedTuple):
+    """What is asked: its words in order, and which of them stand for identifiers."""
+
+    words: tuple[str, ...]
+    wholes: frozenset[str]
+    """Words that stand for an identifier of several parts."""
+    parts: Mapping[str, str]
+    """Words that are asked for only as parts of an identifier, and which."""
+    names: frozenset[str]
+    """Identifiers as they are written that a symbol may have for its name."""
+    roles: frozenset[Role]
+    """What is asked for by its own words."""
+
+
+def make_question(query: str, asked: Iterable[Role] = ()) -> Question:
+    """A question from its text and from the roles that are asked for besides."""
+    wholes: set[str] = set()
+    parts: dict[str, str] = {}
+    plain: set[str] = set()
+    listed = identifiers(query)
+    for one in listed:
+        words = words_of(one)
+        if len(words) > 1:
+            wholes.add(words[-1])
+            parts.update((word, words[-1]) for word in words[:-1])
+        else:
+            plain.update(words)
+    names = {one for one in listed if _CAMEL.search(one) or f"{one}()" in query}
+    if len(listed) == 1:
+        names.update(listed)
+    return Question(
+        words_in(query),
+        frozenset(wholes),
+        {word: whole for word, whole in parts.items() if word not in plain},
+        frozenset(names),
+        roles_asked_for(query) | frozenset(asked),
+    )
+
+
+def weights_of(question: Question, statistics: Statistics) -> dict[str, int]:
+    """What each word tells: the rarer among the files, the more."""
+    counts, weights = statistics.counts, {}
+    for word in question.words:
+        factor = 1.0
+        if word in question.wholes:
+            factor = _WHOLE
+        elif word in question.parts and counts[question.parts[word]]:
+            factor = _PART
+        weights[word] = round(ONE * factor * idf(counts[word], statistics.files))
+    return weights
 
 
 def idf(count: int, total: int) -> float:
@@ -61,114 +138,179 @@ def idf(count: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
-def levels_of(lengths: Sequence[int], bodies: int, total_length: int) -> bytes:
-    """How long each body is beside the average, in steps of 3 to 6 percent, one byte each.
-
-    In whole numbers: the last bit of a logarithm must not move a body to another step.
-    """
-    share, total = (bodies, total_length) if total_length else (1, 1)
-    level = {length: _level((length * share << _ONE) // total) for length in set(lengths)}
-    return bytes(map(level.__getitem__, lengths))
+def percent_of(role: Role, question: Question) -> int:
+    """What files of a role weigh for a question."""
+    return 100 if role in question.roles else PERCENT[role]
 
 
-def _level(size: int) -> int:
-    """A number's leading five bits and its magnitude; small ones are themselves."""
-    shift = size.bit_length() - 5
-    return size if shift <= 0 else min(255, shift * 16 + (size >> shift))
+def covered(worth: int, found: int, total: int, alone: int) -> int:
+    """A score, less where words of the question are missing."""
+    return worth * (alone * total + (10 - alone) * found) // (10 * total) if total else 0
 
 
-def _size(level: int) -> int:
-    """The middle of the numbers that have a level."""
-    shift = (level - 16) // 16
-    if shift <= 0:
-        return level
-    return ((level - shift * 16) << shift) + (1 << shift - 1)
+class PathGain(NamedTuple):
+    """What the names on a path are worth, and the words that they have."""
+
+    worth: int
+    words: frozenset[str]
 
 
-_ONE: Final = 9
-"""The average length is 2 to this power."""
+class PathGains:
+    """What the names on paths are worth for a question; a word counts where it is nearest."""
 
-_NORMS: Final = tuple(K1 * (1 - B + B * _size(level) / (1 << _ONE)) for level in range(256))
-"""What a body's length takes off its counts, by level."""
+    def __init__(self, weights: Mapping[str, int]) -> None:
+        self._weights = weights
+        self._above: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
-
-def score_bodies(
-    words: Sequence[str], postings: Postings, levels: bytes, statistics: Statistics
-) -> list[float]:
-    """BM25 of every body by its number; the order of the words fixes the sums."""
-    worth = [0.0] * len(levels)
-    for word in words:
-        bodies, counts = postings[word]
-        weight = idf(statistics.body_counts[word], statistics.bodies) * (K1 + 1)
-        gains: list[list[float]] = [[]] * 256
-        for count in set(counts):
-            gains[count] = [weight * count / (count + norm) for norm in _NORMS]
-        for body, count in zip(bodies, counts, strict=True):
-            worth[body] += gains[count][levels[body]]
-    return worth
-
-
-class NameScores:
-    """What the names on a path are worth for a query."""
-
-    def __init__(
-        self, words: Sequence[str], named: Mapping[str, Iterable[str]], statistics: Statistics
-    ) -> None:
-        self._weights = [
-            idf(statistics.name_counts[word], statistics.names) if statistics.names else 0.0
-            for word in words
-        ]
-        self._bits: dict[str, int] = {}
-        for position, word in enumerate(words):
-            for path in named[word]:
-                self._bits[path] = self._bits.get(path, 0) | 1 << position
-        self._above: dict[str, int] = {"": 0}
-
-    def of(self, path: str) -> tuple[float, int]:
-        """The worth of a path's names, and which words they have; a word counts where nearest."""
+    def of(self, path: str) -> PathGain:
+        """The worth of one path."""
         if not path:
-            return 0.0, 0
-        parent, _, _ = path.rpartition("/")
-        higher = self._higher(parent)
-        worth, found = self._gain(path, OWN_NAME, 0)
-        if parent:
-            gain, found = self._gain(parent, FOLDER_NAME, found)
-            worth += gain
-        for position, weight in enumerate(self._weights):
-            bit = 1 << position
-            if higher & bit and not found & bit:
-                worth += HIGHER_NAME * weight
-                found |= bit
-        return worth, found
+            return PathGain(0, frozenset())
+        parent, name = paths.split(path)
+        near, higher = self._names_above(parent)
+        worth, found = 0, set[str]()
+        for factor, words in (
+            (OWN_NAME, self._asked(name)),
+            (FOLDER_NAME, near),
+            (HIGHER_NAME, higher),
+        ):
+            worth += sum(factor * FULL * self._weights[word] for word in words if word not in found)
+            found |= words
+        return PathGain(worth // 10, frozenset(found))
 
-    def _gain(self, path: str, factor: float, known: int) -> tuple[float, int]:
-        bits = self._bits.get(path, 0) & ~known
-        if not bits:
-            return 0.0, known
-        places = (place for place in range(len(self._weights)) if bits >> place & 1)
-        return factor * sum(self._weights[place] for place in places), known | bits
+    def _asked(self, name: str) -> frozenset[str]:
+        return frozenset(word for word in words_in(name) if word in self._weights)
 
-    def _higher(self, folder: str) -> int:
-        """The words that names above a folder have."""
+    def _names_above(self, folder: str) -> tuple[frozenset[str], frozenset[str]]:
+        """The asked words of a folder's own name, and those of the names above it."""
+        if not folder:
+            return frozenset(), frozenset()
         known = self._above.get(folder)
         if known is None:
-            parent, _, _ = folder.rpartition("/")
-            known = self._above[folder] = self._higher(parent) | self._bits.get(parent, 0)
+            parent, name = paths.split(folder)
+            near, higher = self._names_above(parent)
+            known = self._above[folder] = (self._asked(name), near | higher)
         return known
 
 
-def combine(body: float, names: float, matched: int, words: int, nearness: float) -> float:
-    """One figure; rounded, so that the last bit of a logarithm decides nothing."""
-    if not matched:
-        return 0.0
-    share = matched.bit_count() / words
-    return round((body + names) * (_ALONE + (1 - _ALONE) * share) * (1 + PULL * nearness), 9)
+class UnitScore(NamedTuple):
+    """What a symbol of a file is worth: its place among them; -1 for what is outside of all."""
+
+    place: int
+    worth: int
+
+
+class UnitScores:
+    """What the symbols of files are worth for a question, from the texts of the files."""
+
+    def __init__(self, weights: Mapping[str, int]) -> None:
+        self._weights = weights
+        self._total = sum(weights.values())
+        # A stem of `-ies` is spelled otherwise than the word.
+        self._beginnings = sorted(
+            {(word[:-1] if word.endswith("y") else word).encode() for word in weights}
+        )
+        self._known: dict[bytes, tuple[str, ...]] = {}
+
+    def of(self, text: bytes, symbols: Sequence[CodeSymbol]) -> list[UnitScore]:
+        """What each symbol's own text is worth, the best first."""
+        counts: dict[int, dict[str, int]] = {}
+        starts = [symbol.start for symbol in symbols]
+        for at, words in self._hits(text):
+            place = _innermost(symbols, starts, at)
+            unit = counts.get(place)
+            if unit is None:
+                unit = counts[place] = {}
+            for word in words:
+                unit[word] = unit.get(word, 0) + 1
+        lengths = _own_lengths(symbols, len(text), counts)
+        scores = [
+            UnitScore(place, self._worth(symbols, place, unit, lengths[place]))
+            for place, unit in counts.items()
+        ]
+        return sorted(scores, key=lambda one: (-one.worth, one.place))
+
+    def _worth(
+        self, symbols: Sequence[CodeSymbol], place: int, unit: dict[str, int], length: int
+    ) -> int:
+        if place >= 0:
+            symbol = symbols[place]
+            for word in self._asked(symbol.name.encode()):
+                unit[word] = unit.get(word, 0) + NAME
+            if symbol.parent >= 0:
+                for name in symbols[symbol.parent].symbol.split("."):
+                    for word in self._asked(name.encode()):
+                        unit[word] = unit.get(word, 0) + AROUND
+        norm = OF_UNIT.of(length // BYTES_PER_TERM)
+        worth = sum(self._weights[word] * gain(count, norm) for word, count in unit.items())
+        found = sum(self._weights[word] for word in unit)
+        return covered(worth, found, self._total, UNIT_ALONE)
+
+    def _hits(self, text: bytes) -> Iterable[tuple[int, tuple[str, ...]]]:
+        """Where identifiers with asked words stand, and which words those are."""
+        # Everything that is in no identifier becomes a space, at the same place.
+        spaced = text.translate(_ONLY_WORDS)
+        folded = spaced.lower()
+        seen: set[int] = set()
+        for beginning in self._beginnings:
+            at = folded.find(beginning)
+            while at >= 0:
+                start = spaced.rfind(b" ", 0, at) + 1
+                end = spaced.find(b" ", at)
+                end = len(spaced) if end < 0 else end
+                if start not in seen:
+                    seen.add(start)
+                    words = self._asked(spaced[start:end])
+                    if words:
+                        yield start, words
+                at = folded.find(beginning, end)
+
+    def _asked(self, identifier: bytes) -> tuple[str, ...]:
+        known = self._known.get(identifier)
+        if known is None:
+            words = words_of(identifier.decode("utf-8", "replace"))
+            known = tuple(word for word in words if word in self._weights)
+            self._known[identifier] = known
+        return known
+
+
+_ONLY_WORDS: Final = bytes(
+    byte if byte >= 128 or chr(byte).isalnum() or byte == ord("_") else ord(" ")
+    for byte in range(256)
+)
+
+
+def _innermost(symbols: Sequence[CodeSymbol], starts: Sequence[int], at: int) -> int:
+    """The place of the innermost symbol that holds a byte; -1 for none."""
+    place = bisect_right(starts, at) - 1
+    while place >= 0 and symbols[place].end <= at:
+        place = symbols[place].parent
+    return place
+
+
+def _own_lengths(
+    symbols: Sequence[CodeSymbol], length: int, wanted: Iterable[int]
+) -> dict[int, int]:
+    """The bytes of some symbols without those nested in them."""
+    own = {
+        place: symbols[place].end - symbols[place].start if place >= 0 else length
+        for place in wanted
+    }
+    for symbol in symbols:
+        if symbol.parent in own:
+            own[symbol.parent] -= symbol.end - symbol.start
+    return {place: max(0, left) for place, left in own.items()}
 
 
 def nearness(path: str, anchors: Iterable[str]) -> float:
     """1 at a named node, less with every step through the tree; 0 where none is named."""
     steps = [distance(path, anchor) for anchor in anchors]
     return 1 / (1 + min(steps)) if steps else 0.0
+
+
+def pulled(worth: int, path: str, anchors: Sequence[str]) -> int:
+    """A score, more where a named node is near."""
+    return round(worth * (1 + PULL * nearness(path, anchors))) if anchors else worth
 
 
 def distance(one: str, other: str) -> int:
@@ -179,8 +321,3 @@ def distance(one: str, other: str) -> int:
     while equal < min(len(first), len(second)) and first[equal] == second[equal]:
         equal += 1
     return len(first) + len(second) - 2 * equal
-
-
-def path_words(path: str) -> tuple[str, ...]:
-    """The words of the last name of a path."""
-    return words_in(paths.split(path)[1]) if path else ()

@@ -48,9 +48,16 @@ class Request:
     require_fresh: bool = False
     types: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
+    only: bool = False
+    """Whether types or agents that give the order leave out all others, too."""
     paths: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
+    source: bool = True
+    """Whether the files' own text may be shown."""
+    tests: bool = False
+    docs: bool = False
+    """Whether tests, or documents, count like everything else."""
 
     def to_json(self) -> dict[str, object]:
         """The request as a manifest records it."""
@@ -68,7 +75,22 @@ class Request:
             "paths": list(self.paths),
             "since": self.since,
             "until": self.until,
+            # Left out where they say nothing: recorded requests stay what they are.
+            **({"only": True} if self.only else {}),
+            **({} if self.source else {"source": False}),
+            **({"tests": True} if self.tests else {}),
+            **({"docs": True} if self.docs else {}),
         }
+
+    @property
+    def kept_types(self) -> tuple[str, ...]:
+        """The types that are not left out; none where all stay."""
+        return self.types if self.only or self.order != TYPE else ()
+
+    @property
+    def kept_agents(self) -> tuple[str, ...]:
+        """The agents whose frames are not left out; none where all stay."""
+        return self.agents if self.only or self.order != AGENT else ()
 
 
 def make_request(values: Mapping[str, object]) -> Request:

@@ -1,22 +1,29 @@
-"""Taking candidates in order until a limit is met; both limits are hard."""
+"""Taking what is offered in order until a limit is met; both limits are hard."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.compose.candidates import Candidate, Loaded
-from indexer.compose.rendering import Message, message
+from indexer.compose.rendering import Message, message, source_message
 from indexer.compose.request import Request
 from indexer.core.frames import FrameId, Freshness
 from indexer.core.tokens import REPLY_OVERHEAD, TokenCounter
 
 FIRST_OMITTED: Final = 50
-MOST_MISSES: Final = 8
-"""How many candidates may turn out too large before the rest is not even looked at."""
+
+SHORTEST: Final = 10
+"""Tokens of the shortest message."""
+
+# What the best file may take of the budget, in percent; what each one after it may take of that;
+# and what every file may take in any case.
+BEST_SHARE: Final = 25
+NEXT_SHARE: Final = 70
+LEAST_SHARE: Final = 3
 
 _LEAST: Final = 24
 _MOST: Final = 512
@@ -25,13 +32,60 @@ _USUAL_TOKENS: Final = 400
 Load = Callable[[Sequence[Candidate]], Sequence[Loaded]]
 
 
+class Source(NamedTuple):
+    """Lines of a file as they are written: a symbol's, the beginning of one, or all of them."""
+
+    path: str
+    symbol: str | None
+    first: int
+    last: int
+    content_id: str
+    sha256: str
+    """Of the lines as they are on disk."""
+    body: str
+    """The lines, without secrets."""
+    is_whole: bool = False
+    """Whether these are all of the file's lines."""
+
+    def holds(self, other: Source) -> bool:
+        """Whether it shows all that another one would."""
+        return self.first <= other.first and other.last <= self.last
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A frame that is shown."""
+    """What is shown: a frame, or source."""
 
-    loaded: Loaded
+    loaded: Loaded | None
+    source: Source | None
     message: Message
     tokens: int
+
+    @property
+    def path(self) -> str:
+        """What it is about."""
+        if self.source is not None:
+            return self.source.path
+        assert self.loaded is not None
+        return self.loaded.candidate.path
+
+
+Left = tuple[Candidate | None, str, str]
+"""A candidate, or None for source; its path; and why it is not shown."""
+
+Pieces = Callable[[str, int, bool], Iterator[Source]]
+"""What can be shown of a file within about so many tokens, first things first; a second time with
+everything that is worth showing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What is offered of one path: what was written about it, its source, then what repeats it."""
+
+    path: str
+    written: Sequence[Candidate] = ()
+    has_source: bool = False
+    repeated: Sequence[Candidate] = ()
 
 
 @dataclass(slots=True)
@@ -39,14 +93,20 @@ class Omitted:
     """What is not shown: how many for each reason, and the first of them by name."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    first: list[tuple[Candidate, str]] = field(default_factory=list)
+    first: list[Left] = field(default_factory=list)
 
     def add(self, candidates: Sequence[Candidate], reason: str) -> None:
         """Leave some out for one reason."""
         if candidates:
             self.counts[reason] += len(candidates)
             room = max(0, FIRST_OMITTED - len(self.first))
-            self.first += [(candidate, reason) for candidate in candidates[:room]]
+            self.first += [(one, one.path, reason) for one in candidates[:room]]
+
+    def add_source(self, path: str, reason: str) -> None:
+        """Leave out the source of a file."""
+        self.counts[reason] += 1
+        if len(self.first) < FIRST_OMITTED:
+            self.first.append((None, path, reason))
 
     def add_each(self, pairs: Iterable[tuple[Candidate, str]]) -> None:
         """Leave some out, each for its own reason."""
@@ -55,7 +115,8 @@ class Omitted:
 
     def name(self, pairs: Iterable[tuple[Candidate, str]]) -> None:
         """Give names to some that are counted already, as far as there is room."""
-        self.first += islice(pairs, max(0, FIRST_OMITTED - len(self.first)))
+        named = ((one, one.path, reason) for one, reason in pairs)
+        self.first += islice(named, max(0, FIRST_OMITTED - len(self.first)))
 
 
 @dataclass(slots=True)
@@ -64,57 +125,207 @@ class Selection:
 
     items: list[Item] = field(default_factory=list)
     labels: list[tuple[FrameId, str]] = field(default_factory=list)
+    sources: list[tuple[str, str]] = field(default_factory=list)
+    """Path and content id of every file whose source was offered."""
+    left_sources: int = 0
     tokens: int = 0
 
     def messages(self) -> list[Message]:
-        """The messages, those of the oldest frames first.
+        """The messages, those of the oldest frames first, and source after all frames.
 
         What changes gets a new frame, which goes to the end: everything before the place it had
         stays byte for byte as it was, and so does a provider's prompt cache.
         """
-        return [item.message for item in sorted(self.items, key=lambda item: item.loaded.candidate)]
+        return [item.message for item in sorted(self.items, key=_in_time)]
+
+
+def _in_time(item: Item) -> tuple[int, object]:
+    if item.loaded is not None:
+        return 0, item.loaded.candidate
+    assert item.source is not None
+    return 1, (item.source.path, item.source.first, item.source.last)
+
+
+class _Chooser:
+    """What has been chosen so far, within both limits."""
+
+    def __init__(
+        self, request: Request, load: Load, counter: TokenCounter, omitted: Omitted
+    ) -> None:
+        self.request = request
+        self.omitted = omitted
+        self.chosen = Selection()
+        self.used = REPLY_OVERHEAD
+        self._load = load
+        self._counter = counter
+        self._ahead: list[Candidate] = []
+        self._loaded: dict[FrameId, Loaded] = {}
+        self._told: set[FrameId] = set()
+        self._whole: set[str] = set()
+
+    @property
+    def rest(self) -> int:
+        """Tokens that are left."""
+        return self.request.budget - self.used
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more items may be shown."""
+        most = self.request.max_frames
+        return most is not None and len(self.chosen.items) >= most
+
+    def shows_whole(self, path: str) -> bool:
+        """Whether all lines of a file are shown."""
+        return path in self._whole
+
+    def look_ahead(self, candidates: Iterable[Candidate]) -> None:
+        """Tell in which order frames will be asked for, so that many are read at once."""
+        self._ahead = list(candidates)[::-1]
+
+    def frame(self, candidate: Candidate, room: int) -> bool | str:
+        """Show a frame if it fits; False where it does not, or why it cannot be shown at all."""
+        heading = message(candidate.path, candidate.type, candidate.agent, Freshness.FRESH, "")
+        if self._count(heading) > room:
+            return False
+        loaded = self._get(candidate)
+        if loaded.freshness is not Freshness.FRESH and candidate.frame_id not in self._told:
+            self._told.add(candidate.frame_id)
+            self.chosen.labels.append((candidate.frame_id, loaded.freshness.value))
+        reason = _unusable(loaded, self.request)
+        if reason is not None:
+            return reason
+        assert loaded.body is not None
+        made = message(
+            candidate.path, candidate.type, candidate.agent, loaded.freshness.value, loaded.body
+        )
+        return self._take(Item(loaded, None, made, self._count(made)), room)
+
+    def source(self, source: Source, room: int) -> bool:
+        """Show lines of a file if they fit."""
+        made = source_message(source.path, source.symbol, source.first, source.last, source.body)
+        taken = self._take(Item(None, source, made, self._count(made)), room)
+        if taken and source.is_whole:
+            self._whole.add(source.path)
+        return taken
+
+    def _take(self, item: Item, room: int) -> bool:
+        if item.tokens > room:
+            return False
+        self.chosen.items.append(item)
+        self.used += item.tokens
+        return True
+
+    def _count(self, made: Message) -> int:
+        return max(0, self._counter.count_messages([made]) - REPLY_OVERHEAD)
+
+    def _get(self, candidate: Candidate) -> Loaded:
+        if candidate.frame_id not in self._loaded:
+            size = min(_MOST, max(_LEAST, self.request.budget // _USUAL_TOKENS))
+            while self._ahead and self._ahead[-1].frame_id != candidate.frame_id:
+                self._ahead.pop()
+            chunk = self._ahead[-size:][::-1] or [candidate]
+            del self._ahead[-size:]
+            self._loaded.update((one.candidate.frame_id, one) for one in self._load(chunk))
+        return self._loaded[candidate.frame_id]
+
+    def trim(self) -> Selection:
+        """The last word is the count of the messages themselves, whatever a counter adds up."""
+        chosen = self.chosen
+        while True:
+            chosen.tokens = self._counter.count_messages(chosen.messages())
+            if chosen.tokens <= self.request.budget or not chosen.items:
+                return chosen
+            item = chosen.items.pop()
+            if item.loaded is not None:
+                self.omitted.add((item.loaded.candidate,), "budget")
+            else:
+                chosen.left_sources += 1
+                self.omitted.add_source(item.path, "budget")
 
 
 def select(
-    ordered: Sequence[Candidate],
+    groups: Sequence[Group],
     request: Request,
     load: Load,
     counter: TokenCounter,
     omitted: Omitted,
+    pieces: Pieces | None = None,
 ) -> Selection:
-    """Take what fits, first things first, and say of the rest why not."""
-    chosen, misses, place = Selection(), 0, 0
-    room = len(ordered) if request.max_frames is None else request.max_frames
-    used = REPLY_OVERHEAD
-    size = min(_MOST, max(_LEAST, request.budget // _USUAL_TOKENS))
-    while place < len(ordered):
-        if len(chosen.items) >= room:
-            omitted.add(ordered[place:], "max_frames")
+    """Take what fits, first things first, and say of the rest why not.
+
+    Where source is shown, each file at first has a share of the budget, so that the best one does
+    not keep out the others. What is left is then filled with what did not fit its share.
+    """
+    chooser = _Chooser(request, load, counter, omitted)
+    chooser.look_ahead(one for group in groups for one in (*group.written, *group.repeated))
+    waiting: list[Candidate | str] = []
+    share, unused = request.budget * BEST_SHARE // 100, 0
+    for group in groups:
+        room = chooser.rest
+        if pieces is not None:
+            room = min(room, max(share, request.budget * LEAST_SHARE // 100) + unused)
+            share = share * NEXT_SHARE // 100
+        before = chooser.used
+        for one in (*group.written, *([group.path] if group.has_source else ()), *group.repeated):
+            left = min(chooser.rest, room - (chooser.used - before))
+            if one in group.repeated and chooser.shows_whole(group.path):
+                chooser.omitted.add((one,), "shown whole")
+            elif chooser.is_full or left < SHORTEST:
+                waiting.append(one)
+            elif isinstance(one, str):
+                assert pieces is not None
+                if not _show(chooser, pieces(one, left, False), left):
+                    waiting.append(one)
+            else:
+                _offer(chooser, one, left, waiting)
+        unused = max(0, room - (chooser.used - before)) if pieces is not None else 0
+    _fill(chooser, waiting, pieces)
+    return chooser.trim()
+
+
+def _offer(
+    chooser: _Chooser, candidate: Candidate, room: int, waiting: list[Candidate | str]
+) -> None:
+    """Show a frame, leave it out for good, or let it wait for room."""
+    done = chooser.frame(candidate, room)
+    if isinstance(done, str):
+        chooser.omitted.add((candidate,), done)
+    elif not done:
+        waiting.append(candidate)
+
+
+def _show(chooser: _Chooser, pieces: Iterator[Source], room: int) -> bool:
+    """Show what fits of a file; whether that is anything."""
+    end = chooser.used + room
+    shown = False
+    for piece in pieces:
+        if chooser.is_full or end - chooser.used < SHORTEST:
             break
-        if misses >= MOST_MISSES or used >= request.budget:
-            omitted.add(ordered[place:], "budget")
-            break
-        chunk = ordered[place : place + size]
-        place += len(chunk)
-        for number, loaded in enumerate(load(chunk)):
-            if len(chosen.items) >= room or misses >= MOST_MISSES:
-                # Put back: the reason is given for all of the rest at once.
-                place -= len(chunk) - number
-                break
-            reason = _unusable(loaded, request)
-            if loaded.freshness is not Freshness.FRESH:
-                chosen.labels.append((loaded.candidate.frame_id, loaded.freshness.value))
-            if reason is None:
-                item = _item(loaded, counter)
-                if used + item.tokens <= request.budget:
-                    chosen.items.append(item)
-                    used += item.tokens
-                    continue
-                reason = "budget"
-                misses += 1
-            omitted.add((loaded.candidate,), reason)
-    _trim(chosen, request.budget, counter, omitted)
-    return chosen
+        if not any(
+            item.source is not None and item.path == piece.path and item.source.holds(piece)
+            for item in chooser.chosen.items
+        ):
+            shown = chooser.source(piece, end - chooser.used) or shown
+    return shown
+
+
+def _fill(chooser: _Chooser, waiting: Sequence[Candidate | str], pieces: Pieces | None) -> None:
+    """Show what still fits of what did not fit before, and say why the rest is not shown."""
+    omitted = chooser.omitted
+    for one in waiting:
+        reason = "max_frames" if chooser.is_full else "budget"
+        open_ = not chooser.is_full and chooser.rest >= SHORTEST
+        if isinstance(one, str):
+            assert pieces is not None
+            if not (open_ and _show(chooser, pieces(one, chooser.rest, True), chooser.rest)):
+                chooser.chosen.left_sources += 1
+                omitted.add_source(one, reason)
+        else:
+            done = chooser.frame(one, chooser.rest) if open_ else False
+            if isinstance(done, str):
+                omitted.add((one,), done)
+            elif not done:
+                omitted.add((one,), reason)
 
 
 def _unusable(loaded: Loaded, request: Request) -> str | None:
@@ -124,19 +335,3 @@ def _unusable(loaded: Loaded, request: Request) -> str | None:
     if request.require_fresh and loaded.freshness is not Freshness.FRESH:
         return f"not fresh: {loaded.freshness.value}"
     return "missing" if loaded.body is None else None
-
-
-def _item(loaded: Loaded, counter: TokenCounter) -> Item:
-    who = loaded.candidate
-    assert loaded.body is not None
-    made = message(who.path, who.type, who.agent, loaded.freshness.value, loaded.body)
-    return Item(loaded, made, max(0, counter.count_messages([made]) - REPLY_OVERHEAD))
-
-
-def _trim(chosen: Selection, budget: int, counter: TokenCounter, omitted: Omitted) -> None:
-    """The last word is the count of the messages themselves, whatever a counter adds up."""
-    while True:
-        chosen.tokens = counter.count_messages(chosen.messages())
-        if chosen.tokens <= budget or not chosen.items:
-            return
-        omitted.add((chosen.items.pop().loaded.candidate,), "budget")

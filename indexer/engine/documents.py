@@ -10,6 +10,11 @@ from typing import Any, TypedDict
 JsonObject = dict[str, Any]
 
 
+def keys_of(document: Any) -> tuple[str, ...]:
+    """The keys that a declared document always has, in their order."""
+    return tuple(key for key in document.__annotations__ if key in document.__required_keys__)
+
+
 class RenameDocument(TypedDict):
     """One rename."""
 
@@ -28,3 +33,15 @@ class DiffDocument(TypedDict):
     modified: list[str]
     renamed: list[RenameDocument]
     frames: list[JsonObject]
+    notes: list[JsonObject]
+    """What became of notes: `stale`, `fresh` again, `orphaned`, or `carried` along."""
+
+
+class ExchangedDocument(TypedDict):
+    """What passed between a workspace and its team."""
+
+    fetched: int
+    computed: int
+    pushed: int
+    refused: int
+    problem: str | None

@@ -174,6 +174,10 @@ SETTINGS: Final = (
     ),
     Setting("history.keep_count", "number", 1000, _positive_number, "most roots that are kept"),
     Setting("service.wait", "s", 30, parse_duration, "how long a command waits for the index"),
+    Setting("service.ready", "flag", True, parse_flag,
+            "keep a process ready, so that commands answer at once"),
+    Setting("service.autostart", "flag", True, parse_flag,
+            "start a service for a large workspace, in a terminal only"),
     Setting(
         "shared.url", "address", None, _address, "the team's store; none: no sharing",
         only_user=True, shown=_masked,
@@ -202,6 +206,8 @@ class Settings:
     rescan_s: float
     idle_exit_s: float | None
     wait_s: float
+    ready: bool
+    autostart: bool
     agent: str | None
     values: Mapping[str, Value]
     """The same values by key."""
@@ -251,6 +257,8 @@ def load_settings(
         rescan_s=values["watch.rescan"],
         idle_exit_s=values["watch.idle_exit"],
         wait_s=values["service.wait"],
+        ready=values["service.ready"],
+        autostart=values["service.autostart"],
         agent=values["mcp.agent"],
         values=values,
         origins=origins,

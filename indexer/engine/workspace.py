@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from indexer.core.changes import Change
@@ -24,16 +23,21 @@ from indexer.store.binding import ForeignIndexError
 from indexer.store.database import Database
 from indexer.store.layout import Layout, initialise, read_format, record_format
 from indexer.store.lock import DEFAULT_WAIT, OwnerLock
+from indexer.store.noted import Note, Noted
 from indexer.store.trees import Root, TreeStore
 
 if TYPE_CHECKING:
     from indexer.core.tokens import TiktokenCounter
+    from indexer.engine.code.places import Places
     from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.note_labels import NoteLabels
     from indexer.engine.frames.opened import Frames
     from indexer.engine.make.events import Event
     from indexer.engine.search.corpus import Corpus
     from indexer.engine.sessions.open_sessions import OpenSessions
     from indexer.engine.team.exchange import Exchange
+    from indexer.scan.large_files import LargeFiles
+    from indexer.scan.reading import Between
     from indexer.store.journal import Journal
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
@@ -60,13 +64,23 @@ class Engine:
         self._lock.acquire(wait)
         try:
             self.lock_identity = self._lock.identity()
-            self.database = Database(self.layout.database)
+            self.read_only = self._lock.read_only
+            """Whether the index can be read and nothing can be written to it."""
+            self.database = Database(self.layout.database, read_only=self.read_only)
         except BaseException:
             self._lock.release()
             raise
-        self.trees = TreeStore(self.database, self.algorithm)
-        if not self.format.ids:
-            self._bind_older()
+        try:
+            self.trees = TreeStore(self.database, self.algorithm)
+            if not self.format.ids:
+                self._bind_older()
+            form = self.format
+            self._noted = Noted(self.layout.noted, Note(form.version, form.hash_name, form.ids[0]))
+            self.trees = self._open_trees()
+        except BaseException:
+            self.database.close(fold=False)
+            self._lock.release()
+            raise
         self.recorded = RecordedTree(self.trees)
         self.in_flight = InFlight()
         self._opening = threading.RLock()
@@ -74,6 +88,7 @@ class Engine:
         self._records: Records | None = None
         self._corpus: Corpus | None = None
         self._sessions: OpenSessions | None = None
+        self._note_labels: NoteLabels | None = None
         self._exchange: tuple[object, Exchange | None] | None = None
         self._spare_journal: Journal | None = None
         """Open since before the database failed, until it has taken in what is there."""
@@ -86,6 +101,10 @@ class Engine:
         """Whether a service keeps the tree in memory true, so that reads look at files only."""
         self.look_at: Callable[[Iterable[str]], None] | None = None
         """How a service looks at files that are not what is recorded of them."""
+        self.between: Between | None = None
+        """What breaks off long reading on the writing thread of a service that is to end."""
+        self.large: LargeFiles | None = None
+        """Who reads large files for a service."""
         self.in_turns = False
         """Whether others wait for the writing thread, so that nothing may take it for long."""
 
@@ -97,24 +116,20 @@ class Engine:
 
     def _bind_older(self) -> None:
         """Note where an index without an id was made, once it has shown that it was here."""
-        try:
-            if not was_made_here(self.root, self.trees, self.algorithm.size):
-                raise ForeignIndexError(self.layout.folder)
-            self.format = record_format(self.root, self.format)
-        except BaseException:
-            self.database.close(fold=False)
-            self._lock.release()
-            raise
+        if not was_made_here(self.root, self.trees, self.algorithm.size):
+            raise ForeignIndexError(self.layout.folder)
+        self.format = record_format(self.root, self.format)
+
+    def _open_trees(self) -> TreeStore:
+        """What is recorded; and what was and is gone, before anything is recorded after it."""
+        trees = TreeStore(self.database, self.algorithm, self._noted)
+        trees.notice_loss(self.clock.now_ns())
+        return trees
 
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -125,7 +140,8 @@ class Engine:
                 # No reason to write where another workspace may be now.
                 self.check_root()
                 ours = True
-                self.recorded.flush()
+                if not self.read_only:
+                    self.recorded.flush()
         finally:
             self._close_exchange()
             if self._records is not None:
@@ -133,13 +149,14 @@ class Engine:
             if self._spare_journal is not None:
                 self._spare_journal.close()
             self.database.close(fold=ours)
+            self._noted.close()
             self._lock.release()
 
     def reopen(self) -> None:
         """Open the database again after it failed, and forget what was in memory."""
         self.database.close()
         self.database = Database(self.layout.database)
-        self.trees = TreeStore(self.database, self.algorithm)
+        self.trees = self._open_trees()
         self.recorded = RecordedTree(self.trees)
         self._close_exchange()
         if self._records is not None:
@@ -148,7 +165,7 @@ class Engine:
                 self._spare_journal = journal
             else:
                 journal.close()
-        self._frames = self._records = self._corpus = self._sessions = None
+        self._frames = self._records = self._corpus = self._sessions = self._note_labels = None
 
     def check_root(self) -> None:
         """Raise when the workspace on disk is not the one that was opened."""
@@ -194,10 +211,17 @@ class Engine:
                 return
             frames = Frames(self.root, self.algorithm, self.database, self.clock, self.counter)
             records = Records(frames, lambda: self._sessions_of(records), self.aside)
-            records.open(self.layout.journal, self.format, self._spare_journal)
+            records.open(
+                self.layout.journal, self.format, self._spare_journal, read_only=self.read_only
+            )
             # Only now: nobody may read what the journal has more of.
             self._spare_journal = None
             self._records, self._frames = records, frames
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether the journal is open and nothing is wrong with it that opening would mend."""
+        return self._records is not None and self._records.journal.takes_records
 
     def journal_now(self, records: Sequence[JsonObject]) -> None:
         """Make records durable even while the database fails; it takes them from there later."""
@@ -212,8 +236,26 @@ class Engine:
 
         with self._opening:
             if self._corpus is None:
-                self._corpus = Corpus(self.frames.heads, self.frames.postings)
+                self._corpus = Corpus(self.frames.heads, self.frames.postings, self.frames.code)
             return self._corpus
+
+    @cached_property
+    def places(self) -> Places:
+        """Where in the tree each content stands, for questions about code."""
+        # Imported late: most commands ask nothing about code.
+        from indexer.engine.code.places import Places
+
+        return Places()
+
+    @property
+    def note_labels(self) -> NoteLabels:
+        """What subscribers were told of notes, kept on the writing thread."""
+        # Imported late: without subscribers nobody is told.
+        from indexer.engine.frames.note_labels import NoteLabels
+
+        if self._note_labels is None:
+            self._note_labels = NoteLabels(self.frames)
+        return self._note_labels
 
     @property
     def sessions(self) -> OpenSessions:
@@ -303,7 +345,8 @@ class Engine:
             subscriber(root, changes)
 
     def publish_frames(self, events: list[Event]) -> None:
-        """Tell subscribers which frames moved."""
-        if events:
+        """Tell subscribers which frames moved, and which notes that were bound to them."""
+        if events and self.frame_subscribers:
+            told = [*events, *self.note_labels.after_frames(self.tree, events)]
             for subscriber in self.frame_subscribers:
-                subscriber(events)
+                subscriber(told)

@@ -45,6 +45,8 @@ def adopt(root: Path, hash_name: str | None = None) -> JsonObject:
             head = {"kind": _FORMAT, "format": recorded.version, "hash": recorded.hash_name}
             put_aside.append(journal.replace(layout.journal, [head, *kept], layout.quarantine))
         put_aside += quarantine_database(layout)
+        # The history that another folder had is not missed here.
+        layout.noted.unlink(missing_ok=True)
         record_format(root, recorded)
     with Engine(root, role="adopt") as engine:
         taken = engine.records.redone

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.arguments import Amount
 from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, FrameId
-from indexer.engine.documents import JsonObject
 from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
 from indexer.store.database import Database, put_meta
@@ -43,13 +42,26 @@ _LOOKS: Final = 200
 """How often readers are waited for, one step each, before the old file is kept after all."""
 
 
-def compact(engine: Engine, keep_seconds: Amount | None = None) -> LongWork:
+class CompactedDocument(TypedDict):
+    """Result of `compact`."""
+
+    purged_sessions: int
+    dropped: int
+    kept: int
+    repeated_heads: int
+    forgotten_roots: int
+    forgotten_frames: int
+    bytes_before: int
+    bytes_after: int
+
+
+def compact(engine: Engine, keep_seconds: Amount | None = None) -> LongWork[CompactedDocument]:
     """Forget old history and the bodies of old deterministic frames, and shrink the index.
 
     Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept
     as long as they belong to such a root or, with a time, only if they are younger than that.
     """
-    return Compaction(engine, keep_seconds)
+    return Compaction(engine, keep_seconds, asked=True)
 
 
 def compacting_pays(engine: Engine) -> bool:
@@ -63,10 +75,14 @@ def compacting_pays(engine: Engine) -> bool:
     return engine.database.size() >= PAYS * size
 
 
-class Compaction(LongWork):
+class Compaction(LongWork[CompactedDocument]):
     """Drops at once and folds and rewrites what is left in parts, so that others get a turn."""
 
-    def __init__(self, engine: Engine, keep_seconds: float | None) -> None:
+    def __init__(self, engine: Engine, keep_seconds: float | None, *, asked: bool = False) -> None:
+        self._engine = engine
+        # What people deleted goes when a person says so, not when a service has time.
+        self._purges = asked
+        self._purged = 0
         self._frames: Frames = engine.frames
         self._trees: TreeStore = engine.trees
         self._database: Database = engine.database
@@ -88,9 +104,10 @@ class Compaction(LongWork):
         """What was done until now stays done; the next compaction does the rest."""
         self._steps.close()
 
-    def document(self) -> JsonObject:
+    def document(self) -> CompactedDocument:
         """What it did."""
         return {
+            "purged_sessions": self._purged,
             "dropped": self._dropped,
             "kept": self._kept,
             "repeated_heads": self._repeated,
@@ -104,6 +121,9 @@ class Compaction(LongWork):
         postings = self._frames.postings
         self._database.checkpoint()
         self._before = self._database.size()
+        if self._purges:
+            self._purged = self._engine.sessions.purge()
+            yield False
         horizon = self._cut_roots()
         yield False
         self._drop(horizon)
@@ -128,7 +148,8 @@ class Compaction(LongWork):
         if head is None:
             return self._now - self._keep_ns
         young = self._trees.first_seq_since(self._now - self._keep_ns) or head.seq
-        first = max(self._trees.oldest_seq(), young, head.seq - self._keep_count + 1)
+        kept = self._trees.root_before(self._keep_count - 1)
+        first = max(self._trees.oldest_seq(), young, kept.seq if kept else 1)
         if first > self._trees.oldest_seq():
             self._roots = self._trees.forget_before(first)
         oldest = self._trees.root_at(first)
@@ -165,7 +186,7 @@ class Compaction(LongWork):
         # Nor may the team lose what it has yet to be given.
         due = [frames.heads.memo(key)[1] for key in ShareQueue(self._database).waiting()]
         wanted.update(content for content in due if content is not None)
-        kept = {head.content for heads in frames.heads.slots.values() for head in heads.values()}
+        kept = {head.content for _, live in frames.heads.live() for _, head in live}
         # What a model wrote was paid for.
         kept |= frames.store.model_contents() | wanted
         attributes = SessionStore(self._database).attribute_values(FRAME_ATTRIBUTE)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    Frame,
-    FrameId,
-    Head,
-    frame_id,
-)
-from indexer.core.terms import MAX_COUNT, count_terms
+from indexer.core.frames import REPEATING_AGENTS, Frame, FrameId, Head, frame_id
+from indexer.core.postings import OF_UNIT, text_terms
+from indexer.core.terms import count_terms
 from indexer.core.tree import Tree
 from indexer.engine.frames.freshness import fresh_in, note_basis, stale_child
+from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType
 from indexer.engine.search.manifests import check_manifests
@@ -25,6 +21,9 @@ if TYPE_CHECKING:
 
 POSTINGS_CHECKED: Final = 2000
 """Bodies whose postings are made again and compared; of more than these, an even sample."""
+
+_AT_ONCE: Final = 100
+"""Texts that are held at a time: one may have a megabyte, or a whole tree's outlines."""
 
 Report = Callable[[str, str, str], None]
 """Takes code, path and message of a finding."""
@@ -59,16 +58,15 @@ def _check_bodies(opened: Frames, frames: Iterable[Frame], error: Report) -> Non
 def _check_heads(
     opened: Frames, tree: Tree, frames: Mapping[FrameId, Frame], error: Report
 ) -> None:
-    slots = sorted(opened.heads.slots.items())
+    for lost in opened.store.lost_notes():
+        error("head", "", f"the note {lost.hex()[:12]} is not stored")
+    slots = list(opened.heads.live())
     opened.load_note_inputs(
-        head.frame_id
-        for (_, agent), heads in slots
-        if not agent.startswith(GENERATED_AGENT_PREFIX)
-        for head in heads.values()
+        head.frame_id for slot, live in slots if not is_generated(slot[1]) for _, head in live
     )
-    for (frame_type, agent), heads in slots:
+    for (frame_type, agent), live in slots:
         declared = opened.types.get(frame_type)
-        for path, head in sorted(heads.items()):
+        for path, head in sorted(live, key=lambda one: (one[0], one[1].frame_id)):
             frame = frames.get(head.frame_id)
             if frame is None:
                 error("head", path, f"the head of {frame_type} by {agent} is not stored")
@@ -79,7 +77,7 @@ def _check_heads(
                 error("head", path, f"the head of {frame_type} by {agent} is not its frame")
             if not opened.heads.has_body(head.content):
                 error("body", path, f"the head of {frame_type} by {agent} has lost its content")
-            if not agent.startswith(GENERATED_AGENT_PREFIX):
+            if not is_generated(agent):
                 _check_note(opened, path, frame, error)
             elif declared is not None:
                 _check_generated(opened, tree, declared, path, agent, head, error)
@@ -115,19 +113,27 @@ def _check_generated(
 
 def _check_postings(opened: Frames, error: Report) -> None:
     """Postings of live bodies against their text: of all of them, or of an even sample."""
+    # What only repeats has no postings.
     live = sorted(
-        {head.content for heads in opened.heads.slots.values() for head in heads.values()}
+        {
+            head.content
+            for slot, live in opened.heads.live()
+            if slot[1] not in REPEATING_AGENTS
+            for _, head in live
+        }
     )
     step = -(-len(live) // POSTINGS_CHECKED) or 1
-    bodies = opened.store.live_bodies(live[::step])
-    found = opened.postings.of_bodies([number for number, _, _ in bodies])
-    indexed_below = opened.heads.indexed_below
-    for number, length, text in bodies:
-        waits = number >= indexed_below
-        counts = {} if waits else count_terms(text)
-        expected = {term: min(count, MAX_COUNT) for term, count in counts.items()}
-        if found[number] != expected or length != (None if waits else sum(counts.values())):
-            error("postings", "", f"the postings of body {number} are not those of its text")
+    stored = opened.heads.body_numbers.numbers
+    wanted = [content for content in live[::step] if content in stored]
+    found = opened.postings.of_bodies([stored[content] for content in wanted])
+    for begin in range(0, len(wanted), _AT_ONCE):
+        for number, length, text in opened.store.live_bodies(wanted[begin : begin + _AT_ONCE]):
+            waits = number >= opened.heads.indexed_below
+            counts = {} if waits else count_terms(text)
+            terms = text_terms(counts, OF_UNIT)
+            expected = dict(zip(terms.terms, terms.gains, strict=True))
+            if found[number] != expected or length != (None if waits else terms.length):
+                error("postings", "", f"the postings of body {number} are not those of its text")
 
 
 def _check_memo(opened: Frames, error: Report) -> None:

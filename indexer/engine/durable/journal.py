@@ -64,10 +64,12 @@ class Records:
         assert self._journal is not None, "opened before anything is written"
         return self._journal
 
-    def open(self, folder: Path, form: Format, spare: Journal | None) -> None:
+    def open(
+        self, folder: Path, form: Format, spare: Journal | None, *, read_only: bool = False
+    ) -> None:
         """Open the journal, unless one is open already, and bring the database up to it."""
         applied = self._frames.store.journal_number()
-        journal = spare or Journal.open(folder, applied=applied)
+        journal = spare or Journal.open(folder, applied=applied, read_only=read_only)
         try:
             if journal.last < applied:
                 raise JournalBehindError(
@@ -75,7 +77,7 @@ class Records:
                     f" {applied}",
                     hint="run `merkle repair`; it keeps both and says what is gone",
                 )
-            if journal.last == 0:
+            if journal.last == 0 and not read_only:
                 record = {"kind": "format", "format": form.version, "hash": form.hash_name}
                 journal.append([record])
             self._journal = journal

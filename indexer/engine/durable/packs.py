@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import File
-from indexer.core.frames import BodyHash, body_hash
+from indexer.core.frames import BodyHash, FrameId, body_hash
 from indexer.core.secrets import check_secrets, mask
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import (
@@ -29,6 +29,7 @@ from indexer.engine.durable.records import (
     memo_record,
     note_records,
 )
+from indexer.engine.frames.notes import REPLACES
 from indexer.engine.frames.read import path_of
 from indexer.engine.search.manifests import manifest_records
 from indexer.errors import MerkleError
@@ -169,7 +170,8 @@ def import_pack(
         if record["kind"] != SESSION:
             records.append(record)
     sessions, diverged = _fresh_sessions(engine, everything)
-    _keep_own_heads(frames.heads, records)
+    _check_authors(frames, everything, sessions)
+    _check_replaced(frames, records)
     fresh = [r for r in records if not KINDS[r["kind"]].is_known(frames, r)]
     _check_rights(frames, fresh)
     durable = [record for record in fresh if record["kind"] != "memo"]
@@ -206,6 +208,33 @@ def _check_rights(frames: Frames, records: Sequence[JsonObject]) -> None:
                 record["head"] = False
 
 
+def _check_replaced(frames: Frames, records: Sequence[JsonObject]) -> None:
+    """Leave out of what notes replace whatever is not a note about the same node."""
+    notes = [record for record in records if record["kind"] == "frame"]
+    places = {record["frame_id"]: record["path"] for record in notes}
+    named = (bytes.fromhex(one) for record in notes for one in record.get(REPLACES, ()))
+    for identity, state in frames.store.note_states(map(FrameId, named)).items():
+        places[identity.hex()] = state.key[0]
+    for record in notes:
+        listed = record.pop(REPLACES, ())
+        if kept := [one for one in listed if places.get(one) == record["path"]]:
+            record[REPLACES] = kept
+
+
+def _check_authors(
+    frames: Frames, everything: Sequence[JsonObject], sessions: Sequence[JsonObject]
+) -> None:
+    """Refuse sessions by authors whom nobody knows, as notes by them are refused."""
+    known = {*frames.store.agents(), *(r["id"] for r in everything if r["kind"] == "agent")}
+    for session in sessions:
+        for record in session["records"]:
+            if record.get("author") not in (None, *known):
+                raise PackContentError(
+                    f"session {session['name']!r} has records by {record['author']!r}, whom neither"
+                    " the pack nor this workspace knows"
+                )
+
+
 def _mask(record: dict[str, Any]) -> None:
     """Do to a generated text what is done to those that are made here."""
     body = mask(record["body"])
@@ -227,16 +256,6 @@ def _fresh_sessions(
     except UNFIT as error:
         said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
         raise PackContentError(f"a session does not hold: {said}") from error
-
-
-def _keep_own_heads(heads: HeadCache, records: Sequence[dict[str, Any]]) -> None:
-    """Where the pack does not know what a head says here, its notes join the history only."""
-    frames = [record for record in records if record["kind"] == "frame"]
-    packed = {record["frame_id"] for record in frames}
-    for record in frames:
-        head = heads.head(record["path"], record["type"], record["agent"])
-        if head is not None and head.frame_id.hex() not in packed:
-            record["head"] = False
 
 
 def _body_of(engine: Engine, file: Path) -> Iterator[dict[str, Any]]:

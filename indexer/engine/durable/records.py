@@ -30,13 +30,15 @@ from indexer.engine.frames.notes import (
     CARRIED_FROM,
     MAX_BODY,
     MAX_META,
+    REPLACES,
+    SUPERSEDED_BY,
     apply_frame,
     check_meta,
 )
 from indexer.engine.frames.roles import check_agent_id
 from indexer.engine.frames.types import TYPE_NAME
 from indexer.errors import CorruptError, MerkleError, UsageError
-from indexer.store.frames import Agent, FrameBatch, FrameStore, ModelResult
+from indexer.store.frames import Agent, FrameBatch, FrameStore, ModelResult, NoteState
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -217,6 +219,11 @@ def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
         raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
     if not isinstance(record.get("head", True), bool):
         raise PackContentError(f"frame {record['frame_id'][:12]} is neither head nor history")
+    replaced = record.get(REPLACES, [])
+    if not isinstance(replaced, list) or not all(map(_is_id, replaced)):
+        raise PackContentError(f"frame {record['frame_id'][:12]} replaces what is no frame")
+    if SUPERSEDED_BY in record and not _is_id(record[SUPERSEDED_BY]):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is superseded by no frame")
     if len(record["body"].encode()) > MAX_BODY:
         raise PackContentError(f"frame {record['frame_id'][:12]} is larger than a frame can be")
     check_meta(record["meta"])
@@ -229,14 +236,20 @@ def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
 
 
 def note_records(store: FrameStore, scopes: Sequence[str] = (paths.ROOT,)) -> Iterator[JsonObject]:
-    """Every frame in some scopes that an agent wrote, oldest first."""
+    """Every frame in some scopes that an agent wrote, the one that was said last at the end."""
+    states = store.all_note_states()
+    said = {identity: place for place, identity in enumerate(states)}
     notes = [
         stored.frame
         for stored in store.all_frames()
         if not stored.frame.agent.startswith(GENERATED_AGENT_PREFIX)
         and any(paths.is_within(stored.frame.path, scope) for scope in scopes)
     ]
-    heads = {head.frame_id for head in store.heads().values()}
+    notes.sort(key=lambda frame: said.get(frame.frame_id, -1))
+    replaced: dict[FrameId, list[str]] = {}
+    for identity, state in states.items():
+        if state.superseded_by is not None:
+            replaced.setdefault(state.superseded_by, []).append(identity.hex())
     for start in range(0, len(notes), GROUP):
         group = notes[start : start + GROUP]
         bodies = store.bodies(frame.content for frame in group)
@@ -244,8 +257,18 @@ def note_records(store: FrameStore, scopes: Sequence[str] = (paths.ROOT,)) -> It
         for frame in group:
             if frame.content in bodies and frame.frame_id in inputs:
                 record = _note_record(frame, bodies[frame.content], inputs[frame.frame_id])
-                # The history comes along, but only what is said now becomes a head elsewhere.
-                yield record if frame.frame_id in heads else {**record, "head": False}
+                if frame.frame_id in replaced:
+                    record[REPLACES] = replaced[frame.frame_id]
+                yield record | _standing(states.get(frame.frame_id))
+
+
+def _standing(state: NoteState | None) -> JsonObject:
+    """What a record says of a note that counts no longer: it comes along as history."""
+    if state is None or state.live:
+        return {}
+    if state.superseded_by is None:
+        return {"head": False}
+    return {"head": False, SUPERSEDED_BY: state.superseded_by.hex()}
 
 
 def _note_record(frame: Frame, body: str, inputs: dict[str, Any]) -> JsonObject:

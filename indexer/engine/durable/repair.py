@@ -6,32 +6,65 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypedDict
 
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import aside_record
-from indexer.engine.durable.salvage import due_results, missing_records, whole_sessions, with_due
+from indexer.engine.durable.salvage import (
+    applied_number,
+    due_results,
+    missing_records,
+    note_applied,
+    restore_history,
+    whole_sessions,
+    with_due,
+)
 from indexer.engine.durable.validate import validate
+from indexer.engine.tree.lost import lost_text
 from indexer.engine.tree.scan import record_everything
 from indexer.engine.workspace import Engine
-from indexer.errors import CorruptError
+from indexer.errors import CorruptError, NoWorkspaceError
 from indexer.store import journal
-from indexer.store.layout import Layout, read_format
+from indexer.store.layout import (
+    DamagedFormatError,
+    Format,
+    Layout,
+    NewerFormatError,
+    noted_format,
+    read_format,
+    record_format,
+)
 from indexer.store.lock import OwnerLock
 from indexer.store.own_folder import PRIVATE_FOLDER
 from indexer.store.share_queue import ShareQueue
 
 
-def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> JsonObject:
+class RepairedDocument(TypedDict):
+    """Result of `repair`."""
+
+    repaired: bool
+    done: list[str]
+    gone: list[str]
+    quarantined: list[str]
+    records: int
+    due: int
+    root: str
+    nodes: int
+
+
+def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> RepairedDocument:
     """Check the journal and the database; rebuild what does not hold. Never deletes anything."""
-    algorithm = workspace_hash(read_format(root).hash_name)
     layout = Layout(root)
     done: list[str] = []
     gone: list[str] = []
     quarantined: list[str] = []
+    form = _known_format(root)
+    algorithm = workspace_hash(form.hash_name)
     lock = OwnerLock(layout.lock, "repair")
     lock.acquire(wait=10.0)
     try:
+        _repair_format(root, form, done, quarantined)
         _repair_journal(layout, algorithm, done, gone, quarantined)
     finally:
         lock.release()
@@ -45,11 +78,14 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
             lock.release()
         quarantined += [str(path) for path in moved]
         done.append(f"the database was put aside: {problem}")
-        gone.append("older deterministic frames and the history of roots")
+        gone.append("older deterministic frames")
         aside.clear()
+        restored = restore_history(root, moved)
+        done += ["the history of roots came from the database"] if restored else []
         with Engine(root, role="repair") as engine:
             engine.aside = aside
             records = engine.records.redone
+            gone += [lost_text(lost.first, lost.last) for lost in engine.trees.lost()]
     if aside:
         lock.acquire(wait=10.0)
         try:
@@ -77,6 +113,32 @@ def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> Json
         }
 
 
+def _known_format(root: Path) -> Format:
+    """What the index says of itself or, where that is damaged, what was noted of it."""
+    try:
+        return read_format(root)
+    except (DamagedFormatError, NewerFormatError, NoWorkspaceError):
+        noted = noted_format(root) if Layout(root).folder.exists() else None
+        if noted is None:
+            raise
+        return noted
+
+
+def _repair_format(root: Path, known: Format, done: list[str], quarantined: list[str]) -> None:
+    """Let the index say again what it is, where it does not."""
+    layout = Layout(root)
+    try:
+        read_format(root)
+    except (DamagedFormatError, NewerFormatError, NoWorkspaceError) as error:
+        if layout.format_file.exists():
+            moved = free_place(layout, "format")
+            moved.mkdir(mode=PRIVATE_FOLDER)
+            os.rename(layout.format_file, moved / layout.format_file.name)
+            quarantined.append(str(moved / layout.format_file.name))
+        done.append(f"{layout.format_file.name} was written anew: {error.message}")
+        record_format(root, known)
+
+
 def _repair_journal(
     layout: Layout,
     algorithm: WorkspaceHash,
@@ -90,31 +152,67 @@ def _repair_journal(
     if layout.journal.exists():
         problems = list(journal.check(layout.journal))
         saved = journal.salvage(layout.journal)
-    kept = [record for _, record in saved.records]
+    all_kept = [record for _, record in saved.records]
     found = missing_records(layout, algorithm, saved.records)
-    kept, sessions, lost = whole_sessions(layout, kept)
+    kept, sessions, lost = whole_sessions(layout, all_kept)
     found += sessions
     if not found and not problems:
         return
+    if layout.journal.exists() and kept == all_kept and not lost:
+        applied = applied_number(layout)
+        if applied is not None:
+            _renumber(layout, saved, found, applied, done, gone, quarantined)
+            return
     # The database goes too, and with it the queue of what the team is still to be given.
     due = due_results(layout, algorithm)
     if not found and not due and not layout.journal.exists():
         return
     layout.journal.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     written = with_due((*kept, *found), due)
-    moved = journal.replace(layout.journal, written, layout.quarantine)
-    quarantined.append(str(moved))
-    reason = problems[0] if problems else "it ends before what the database has applied"
-    done.append(f"the journal was put aside and written anew: {reason}")
-    if found:
-        done.append(f"{len(found)} records that the journal lost came from the database")
-    for numbers in saved.gone:
-        gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
+    _write_anew(layout, saved, written, len(found), done, gone, quarantined)
     gone += lost
     # The numbers moved, so what the database applied cannot be compared any more.
     if layout.database.exists():
         quarantined += [str(path) for path in quarantine_database(layout)]
         done.append("the database was put aside, to be rebuilt from the new journal")
+
+
+def _renumber(
+    layout: Layout,
+    saved: journal.Salvage,
+    found: list[JsonObject],
+    applied: int,
+    done: list[str],
+    gone: list[str],
+    quarantined: list[str],
+) -> None:
+    """Write the journal anew under a database that stays: it has all but what comes last."""
+    behind = [record for number, record in saved.records if number <= applied]
+    ahead = [record for number, record in saved.records if number > applied]
+    # After a crash in between the numbers fit neither journal: everything is rebuilt then.
+    note_applied(layout, None)
+    written = [*behind, *found, *ahead]
+    _write_anew(layout, saved, written, len(found), done, gone, quarantined)
+    note_applied(layout, len(behind) + len(found))
+
+
+def _write_anew(
+    layout: Layout,
+    saved: journal.Salvage,
+    records: list[JsonObject],
+    found: int,
+    done: list[str],
+    gone: list[str],
+    quarantined: list[str],
+) -> None:
+    """Put a journal of these records in the place of the one there is, and say so."""
+    quarantined.append(str(journal.replace(layout.journal, records, layout.quarantine)))
+    reason = saved.damaged[0] if saved.damaged else "it ends before what the database has applied"
+    done.append(f"the journal was put aside and written anew: {reason}")
+    if found:
+        done.append(f"{found} records that the journal lost came from the database")
+    for numbers in saved.gone:
+        gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
 
 
 def _put_aside(
@@ -158,11 +256,17 @@ def quarantine_database(layout: Layout) -> list[Path]:
     sources = [each for each in (layout.wal, layout.database) if each.exists()]
     if not sources:
         return []
-    layout.quarantine.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    number = 1
-    while (target := layout.quarantine / f"database-{number}").exists():
-        number += 1
+    target = free_place(layout, "database")
     target.mkdir(mode=PRIVATE_FOLDER)
     for source in sources:
         shutil.move(os.fspath(source), target / source.name)
     return [target / source.name for source in sources]
+
+
+def free_place(layout: Layout, name: str) -> Path:
+    """A name in the quarantine that nothing has yet."""
+    layout.quarantine.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    number = 1
+    while (target := layout.quarantine / f"{name}-{number}").exists():
+        number += 1
+    return target

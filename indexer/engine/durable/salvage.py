@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-from indexer.core.hashing import WorkspaceHash
+from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import DUE, GROUP, KINDS, SESSION, holds, memo_record
 from indexer.errors import MerkleError
-from indexer.store.database import Database
+from indexer.store.database import Database, put_meta
 from indexer.store.frames import FrameStore
-from indexer.store.layout import Layout
+from indexer.store.layout import Layout, read_format
 from indexer.store.sessions import SessionStore
 from indexer.store.share_queue import ShareQueue
+from indexer.store.trees import TreeStore
+
+_UNKNOWN: Final = 1 << 62
+"""Stands for the last applied record while a journal is written anew; no journal has so many."""
 
 
 @contextlib.contextmanager
@@ -52,19 +57,62 @@ def missing_records(
             with contextlib.suppress(LookupError, TypeError):
                 known.setdefault(record["kind"], {})[identity(record)] = (number, record)
     found: list[JsonObject] = []
+    for name, kind in KINDS.items():
+        if kind.identity is None:
+            continue
+        # Opened for each kind: damage that ends the reading of one must not cost the others.
+        with _readable(layout) as database:
+            if database is not None:
+                store = FrameStore(database, salvaging=True)
+                applied = applied_number_in(store) or 0
+                there = known.get(name, {})
+                for record in kind.stored(store):
+                    number, last = there.get(kind.identity(record), (0, None))
+                    is_newer = kind.replaces and number <= applied and record != last
+                    if (last is None or is_newer) and holds(algorithm, record):
+                        found.append(record)
+    return found
+
+
+def applied_number(layout: Layout) -> int | None:
+    """The last journal record that the database has taken; None when nothing tells."""
+    found = None
     with _readable(layout) as database:
         if database is not None:
-            store = FrameStore(database, salvaging=True)
-            applied = store.journal_number()
-            for name, kind in KINDS.items():
-                if kind.identity is not None:
-                    there = known.get(name, {})
-                    for record in kind.stored(store):
-                        number, last = there.get(kind.identity(record), (0, None))
-                        is_newer = kind.replaces and number <= applied and record != last
-                        if (last is None or is_newer) and holds(algorithm, record):
-                            found.append(record)
+            found = applied_number_in(FrameStore(database))
     return found
+
+
+def applied_number_in(store: FrameStore) -> int | None:
+    """The last journal record that a store has taken; None while the journal is written anew."""
+    number = store.journal_number()
+    return None if number == _UNKNOWN else number
+
+
+def note_applied(layout: Layout, number: int | None) -> None:
+    """Let the database know up to where it has what a journal that was written anew says."""
+    known = _UNKNOWN if number is None else number
+    with contextlib.closing(Database(layout.database)) as database, database.transaction() as rows:
+        put_meta(rows, "journal", str(known))
+
+
+def restore_history(root: Path, moved: Sequence[Path]) -> bool:
+    """Give a new database the history that the one moved aside still has; False where it has none.
+
+    All of it or nothing: what was recorded is a chain, and a root without its nodes is no root.
+    """
+    old = next((path for path in moved if path.name == Layout(root).database.name), None)
+    if old is None:
+        return False
+    algorithm = workspace_hash(read_format(root).hash_name)
+    try:
+        with (
+            contextlib.closing(Database(old)) as source,
+            contextlib.closing(Database(Layout(root).database)) as target,
+        ):
+            return TreeStore(target, algorithm).take_history(TreeStore(source, algorithm))
+    except MerkleError:
+        return False
 
 
 def due_results(layout: Layout, algorithm: WorkspaceHash) -> list[JsonObject]:
@@ -110,11 +158,11 @@ def whole_sessions(
     # Imported late: most workspaces have no session.
     from indexer.engine.sessions import packs
 
-    stored: dict[str, list[JsonObject]] = {}
+    stored: list[packs.Kept] = []
     with _readable(layout) as database:
         if database is not None:
             with contextlib.suppress(ValueError):
-                stored = packs.stored_logs(SessionStore(database))
+                stored = list(packs.kept_sessions(SessionStore(database)))
     if not stored and not any(record["kind"] == SESSION for record in kept):
         return list(kept), [], []
     return packs.complete_sessions(kept, stored)

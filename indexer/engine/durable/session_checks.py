@@ -24,7 +24,7 @@ def check_sessions(store: SessionStore, error: Report) -> int:
         if not _has_hash(content, sha256):
             error("session_content", "", f"content {sha256[:12]} is not what its hash says")
     names = store.names()
-    for name, sid in names.items():
+    for sid, name, *_ in names:
         stored = store.load(sid)
         if stored is None:
             error("session_log", "", f"session {name!r} has lost its log")

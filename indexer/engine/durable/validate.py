@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import lockfile, paths
+from indexer.core.arguments import IdPrefix
 from indexer.core.changes import summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
-from indexer.core.ids import is_id_prefix
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.durable.frame_checks import check_frames
 from indexer.engine.tree.lock import check_lock
+from indexer.engine.tree.lost import lost_text
 from indexer.engine.tree.root import UnavailableError
 from indexer.engine.tree.scan import look
-from indexer.errors import MerkleError, UsageError
-from indexer.scan.reading import hash_file, open_folder
+from indexer.errors import ArgumentsError, MerkleError
+from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import INFO_EXCLUDE
 from indexer.scan.walk import reason_of
 from indexer.store.sessions import SessionStore
@@ -86,7 +87,7 @@ def validate(
     *,
     content: bool = False,
     subset: tuple[int, int] | None = None,
-    expect_root: str | None = None,
+    expect_root: IdPrefix | None = None,
     locked: bool = False,
 ) -> ValidateDocument:
     """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
@@ -101,9 +102,10 @@ def _validate(
     expect_root: str | None,
     locked: bool,
 ) -> ValidateDocument:
-    if expect_root is not None and not is_id_prefix(expect_root):
-        raise UsageError(f"{expect_root!r} is no root id", hint="give its hexadecimal digits")
+    if subset is not None and subset[0] > subset[1]:
+        raise ArgumentsError(f"there is no part {subset[0]} of {subset[1]}")
     findings = _Findings()
+    engine.database.read_all()
     head = engine.trees.head()
     nodes = frames = 0
     if head is None:
@@ -120,7 +122,7 @@ def _validate(
         for path, reason in engine.trees.remarks().unreadable:
             findings.could_not("unreadable", path, f"could not be read: {reason}")
         _check_rules(engine, findings)
-        if expect_root is not None and not head.root.hex().startswith(expect_root):
+        if expect_root is not None and not head.root.hex().startswith(expect_root.lower()):
             findings.error(
                 "unexpected_root", "", f"the root is {head.root.hex()}, expected {expect_root}"
             )
@@ -175,6 +177,8 @@ def _check_stored(engine: Engine, head: Root, findings: _Findings) -> Tree | Non
 def _check_log(engine: Engine, findings: _Findings) -> None:
     for seq, problem in engine.trees.log_problems():
         findings.error("log", "", f"root {seq}: {problem}")
+    for lost in engine.trees.lost():
+        findings.warning("lost_roots", "", lost_text(lost.first, lost.last))
 
 
 def _check_listings(engine: Engine, tree: Tree, findings: _Findings) -> None:
@@ -248,11 +252,11 @@ def _check_file(
         stat = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not modes.S_ISREG(stat.st_mode):
             findings.error("disk_modified", path, "is no longer a regular file")
-        elif hash_file(engine.algorithm, name, folder, stat)[0] != expected:
+        elif hash_file(engine.algorithm, name, folder, stat, engine.between)[0] != expected:
             findings.error("disk_modified", path, "modified on disk since the last scan")
     except FileNotFoundError:
         findings.error("disk_removed", path, "removed on disk since the last scan")
-    except (OSError, MerkleError) as problem:
+    except (OSError, TornReadError) as problem:
         findings.could_not("unreadable", path, f"could not be read: {reason_of(problem)}")
     finally:
         os.close(folder)

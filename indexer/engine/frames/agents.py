@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.roles import CAPABILITIES, ROLES, AgentError, check_agent_id
+from indexer.engine.frames.roles import (
+    CAPABILITIES,
+    ROLES,
+    AgentError,
+    AgentId,
+    Capabilities,
+    Capability,
+    Role,
+    check_agent_id,
+)
 from indexer.store.frames import Agent, FrameStore
 
 if TYPE_CHECKING:
@@ -19,7 +28,9 @@ class AgentsDocument(TypedDict):
     agents: list[JsonObject]
 
 
-def add_agent(engine: Engine, agent_id: str, role: str, can: Sequence[str] = ()) -> AgentsDocument:
+def add_agent(
+    engine: Engine, agent_id: AgentId, role: Role, can: Capabilities = ()
+) -> AgentsDocument:
     """Register an agent.
 
     One that is known gets another role.
@@ -55,7 +66,14 @@ def list_agents(engine: Engine) -> AgentsDocument:
     }
 
 
-def require_agent(engine: Engine, agent: str, capability: str) -> JsonObject:
+class AllowedDocument(TypedDict):
+    """Result of `agent-require`."""
+
+    agent: str
+    capability: str
+
+
+def require_agent(engine: Engine, agent: str, capability: Capability) -> AllowedDocument:
     """Raise unless a registered agent may do that: read, write or synthesize.
 
     For what is done in no agent's name.

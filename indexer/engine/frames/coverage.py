@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
-from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, Freshness, Head
+from indexer.core.frames import BodyHash, Freshness
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
-from indexer.engine.frames.heads import HeadCache, Slot
+from indexer.engine.frames.heads import HeadCache, Live, is_generated
 from indexer.regenerate.plan import Rules, stale_steps
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Coverage:
         self._frames = frames
         self._lock = threading.RLock()
         self._tree: Tree | None = None
-        self._shelf: HeadCache | None = None
+        self._of: HeadCache | None = None
         self._version = 0
         self._rules: tuple[object, ...] = ()
         self._own: dict[str, int] = {}
@@ -93,20 +93,20 @@ class Coverage:
         """Take in what has moved since; the tree is what is on disk."""
         with self._lock:
             frames = self._frames()
-            shelf = frames.heads
+            heads = frames.heads
             # Read first: what moves meanwhile is looked at again next time.
-            version = shelf.version
+            version = heads.version
             rules = tuple(declared.rules for declared in frames.types.values())
-            moved = shelf.moved_since(self._version) if shelf is self._shelf else None
+            moved = heads.moved_since(self._version) if heads is self._of else None
             # That a file cannot be read moves no id.
             unread = tree.root.unreadable or (self._tree is not None and self._tree.root.unreadable)
             if self._tree is None or moved is None or rules != self._rules or unread:
                 self._own, self._sums = {}, {}
-                self._measure(frames, tree, {path for heads in _copied(shelf) for path in heads})
+                self._measure(frames, tree, _paths(heads))
             else:
                 moved |= {change.path for change in tree_changes(self._tree, tree)}
                 self._measure(frames, tree, moved)
-            self._tree, self._shelf, self._version, self._rules = tree, shelf, version, rules
+            self._tree, self._of, self._version, self._rules = tree, heads, version, rules
 
     def known(self, path: str) -> Known | None:
         """One node of the tree last taken in."""
@@ -148,17 +148,17 @@ class Coverage:
 
     def _measure(self, frames: Frames, tree: Tree, changed: Iterable[str]) -> None:
         """Weigh and judge some paths anew, and pass the difference on to the folders above."""
-        heads = {path: frames.heads.heads_at(path) for path in changed}
+        live = {path: frames.heads.live_at(path) for path in changed}
         lengths = frames.store.body_lengths(
-            head.content for found in heads.values() for head in found.values()
+            head.content for found in live.values() for _, head in found
         )
         frames.load_note_inputs(
             head.frame_id
-            for found in heads.values()
-            for slot, head in found.items()
-            if not slot[1].startswith(GENERATED_AGENT_PREFIX)
+            for found in live.values()
+            for slot, head in found
+            if not is_generated(slot[1])
         )
-        for path, found in heads.items():
+        for path, found in live.items():
             new = _judged(frames, tree, path, found, lengths)
             old = self._own.get(path, 0)
             if new != old:
@@ -210,38 +210,36 @@ class Coverage:
 _NOTHING: Final = (0, 0, 0, 0, 0)
 
 
-def _copied(shelf: HeadCache) -> list[list[str]]:
+def _paths(cache: HeadCache) -> set[str]:
+    """Every path that has a head."""
     # Copied: the writing thread may add a head meanwhile.
-    return [list(heads) for heads in list(shelf.slots.values())]
+    return {path for heads in list(cache.slots.values()) for path in list(heads)}
 
 
 def _judged(
     frames: Frames,
     tree: Tree,
     path: str,
-    heads: dict[Slot, Head],
+    live: list[Live],
     lengths: dict[BodyHash, int],
 ) -> int:
-    if not heads or tree.get(path) is None:
+    if not live or tree.get(path) is None:
         return 0
-    labels = {
-        slot: judge(frames, tree, path, *slot, head).freshness for slot, head in heads.items()
-    }
-    found = set(labels.values())
-    state = next((number for label, number in _WORST_FIRST if label in found), 0)
+    labels = [judge(frames, tree, path, *slot, head).freshness for slot, head in live]
+    state = next((number for label, number in _WORST_FIRST if label in labels), 0)
     if not state:
         return 0
     counted = {
         head.content
-        for slot, head in heads.items()
-        if labels[slot] not in (Freshness.UNMANAGED, Freshness.ORPHANED)
+        for (_, head), label in zip(live, labels, strict=True)
+        if label not in (Freshness.UNMANAGED, Freshness.ORPHANED)
     }
     tokens = sum(-(-lengths.get(body, 0) // CHARACTERS_PER_TOKEN) for body in counted)
     return tokens * _SHIFT + state
 
 
 class States(NamedTuple):
-    """Heads by freshness: in all, per type, per agent, and which ones are not fresh because."""
+    """What counts by freshness: in all, per type, per agent, and which are not fresh because."""
 
     totals: dict[str, int]
     types: JsonObject
@@ -306,18 +304,14 @@ def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> S
     totals["missing"] = sum(missing.values())
     covered: dict[str, set[str]] = {}
     stale: list[JsonObject] = []
-    slots = sorted(frames.heads.slots.items())
+    slots = list(frames.heads.live())
     frames.load_note_inputs(
-        head.frame_id
-        for (_, agent), heads in slots
-        if not agent.startswith(GENERATED_AGENT_PREFIX)
-        for head in list(heads.values())
+        head.frame_id for slot, live in slots if not is_generated(slot[1]) for _, head in live
     )
-    for (frame_type, agent), heads in slots:
+    for (frame_type, agent), live in slots:
         per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
         nodes_of_agent = covered.setdefault(agent, set())
-        # Copied first: the writing thread may add a head meanwhile.
-        for path, head in list(heads.items()):
+        for path, head in live:
             judged = Judged(Freshness.UNKNOWN)
             if tree is not None:
                 judged = judge(frames, tree, path, frame_type, agent, head)
@@ -326,11 +320,10 @@ def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> S
                 counts[judged.freshness.value] += 1
             if judged.freshness not in (Freshness.ORPHANED, Freshness.UNMANAGED):
                 nodes_of_agent.add(path)
-            written = not agent.startswith(GENERATED_AGENT_PREFIX)
-            if judged.because and (written or len(stale) < LISTED):
+            if judged.because and (not is_generated(agent) or len(stale) < LISTED):
                 stale.append(_not_fresh(path, frame_type, agent, judged))
     # Notes first: nothing makes those again by itself.
-    stale.sort(key=lambda one: (one["agent"].startswith(GENERATED_AGENT_PREFIX), one["path"]))
+    stale.sort(key=lambda one: (is_generated(one["agent"]), one["path"]))
     agents = [
         {
             "id": agent,

@@ -10,13 +10,14 @@ from indexer.core.frames import GENERATED_AGENT_PREFIX, Freshness, Head
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import bound_document, fresh_in, judge, stale_child
-from indexer.engine.frames.heads import Slot
+from indexer.engine.frames.heads import Slot, is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.read import path_of
 from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
+from indexer.store.frames import StoredFrame
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -40,6 +41,12 @@ class ExplainDocument(TypedDict):
     model: JsonObject | None
 
 
+class NoFrameError(UsageError):
+    """There is no such frame to explain."""
+
+    code = "no_frame"
+
+
 def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> ExplainDocument:
     """Why a frame is what it is, or why it is stale."""
     path, frames = path_of(engine, node), engine.frames
@@ -49,7 +56,7 @@ def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> Expl
         if frame_type in (None, slot[0])
     }
     if not slots:
-        raise UsageError(
+        raise NoFrameError(
             f"{paths.on_screen(path) or 'the root'} has no frame"
             + (f" of type {frame_type}" if frame_type else ""),
             hint="`merkle regenerate` makes declared ones; `merkle put-frame` writes your own",
@@ -103,7 +110,7 @@ def _made_of(frames: Frames, path: str, slot: Slot, head: Head, chain: list[Json
     while pending and len(chain) < _MAX_DEPTH:
         path, slot, head = pending.pop(0)
         now = frames.store.frame(head.frame_id)
-        before = frames.store.head_before((path, *slot), head.frame_id)
+        before = _before(frames, path, slot, head)
         action = head.action.value
         if now is None:
             return
@@ -127,6 +134,14 @@ def _made_of(frames: Frames, path: str, slot: Slot, head: Head, chain: list[Json
         if len(moved) > _SHOWN:
             more = f"{len(moved) - _SHOWN} more inputs"
             chain.append(_link(path, action, more, None, None))
+
+
+def _before(frames: Frames, path: str, slot: Slot, head: Head) -> StoredFrame | None:
+    """The frame whose place a head took: of a note, the last that it said it replaces."""
+    if is_generated(slot[1]):
+        return frames.store.head_before((path, *slot), head.frame_id)
+    replaced = frames.store.superseded_by([head.frame_id])
+    return frames.store.frame(replaced[-1].head.frame_id) if replaced else None
 
 
 def _shown(name: str, where: str) -> str:

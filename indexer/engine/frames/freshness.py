@@ -14,6 +14,7 @@ from indexer.core.frames import (
     ON_LISTING,
     BasisHash,
     BodyHash,
+    Fingerprint,
     Freshness,
     Head,
     basis_of_content,
@@ -24,8 +25,9 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
-from indexer.engine.frames.recipe import IsFresh, expected_basis
-from indexer.engine.frames.types import FrameType
+from indexer.engine.frames.inputs import FINGERPRINT, children_document
+from indexer.engine.frames.recipe import IsFresh, expected_basis, parts_of
+from indexer.engine.frames.types import FrameType, requested_rules
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -103,7 +105,7 @@ def _judge_generated(
 ) -> Judged:
     declared = frames.types.get(frame_type)
     if declared is None:
-        return Judged(Freshness.UNMANAGED, f"type {frame_type} is not declared")
+        return _judge_requested(frames, tree, path, entry, frame_type, agent, head)
     if not declared.rules.covers(path):
         return Judged(Freshness.UNMANAGED, f"outside the scope of type {frame_type}")
     if entry is None:
@@ -113,6 +115,47 @@ def _judge_generated(
     if declared.rules.is_current(head, entry):
         return FRESH
     return Judged(Freshness.STALE, _culprit(frames, tree, declared, path, entry, head))
+
+
+def _judge_requested(
+    frames: Frames,
+    tree: Tree,
+    path: str,
+    entry: Entry | None,
+    frame_type: str,
+    agent: str,
+    head: Head,
+) -> Judged:
+    """A folder's frame of a type that is not declared holds as long as what it was made from.
+
+    What a type that is no longer declared left behind is kept by nobody.
+    """
+    inputs = frames.note_inputs(head.frame_id) or {}
+    made_by = Fingerprint(bytes.fromhex(inputs.get(FINGERPRINT, "")))
+    rules = requested_rules(frame_type, path, agent, made_by)
+    if not made_by or head.config != rules.folder_config:
+        return Judged(Freshness.UNMANAGED, f"type {frame_type} is not declared")
+    if entry is None:
+        return Judged(Freshness.ORPHANED, "the path is gone or ignored now")
+    if entry.folder is None or rules.is_current(head, entry):
+        return FRESH if entry.folder is not None else Judged(Freshness.STALE, "it is no folder now")
+    requested = FrameType(frame_type, None, None, None, rules)
+    parts = list(parts_of(frames, requested, path, entry, fresh_in(frames, tree)))
+    now = children_document(made_by, [part.frame(frames.algorithm) for part in parts])
+    for name in sorted({*inputs, *now} - {FINGERPRINT}):
+        where = paths.join(path, name)
+        if name not in now:
+            return Judged(Freshness.STALE, f"{where} is gone")
+        if name not in inputs:
+            return Judged(Freshness.STALE, f"{where} came")
+        if inputs[name] != now[name]:
+            return Judged(Freshness.STALE, f"the frames of {where} changed")
+    for part in parts:
+        if part.own and part.head is not None:
+            below = _judge(frames, tree, part.path, part.entry, frame_type, agent, part.head)
+            if below.freshness is not Freshness.FRESH:
+                return below
+    return FRESH
 
 
 def stale_child(

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from indexer.core import paths
-from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey
+from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
+    REPEATING_AGENTS,
+    BodyHash,
+    FrameId,
+    Head,
+    HeadKey,
+    MemoKey,
+)
 from indexer.core.ids import ContentId
+from indexer.engine.code.known import KnownFacts
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult
+from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult, NoteState
 from indexer.store.postings import AT_ONCE, PostingStore, index_bodies, number_bodies
 
 Slot = tuple[str, str]
@@ -19,8 +28,11 @@ Slot = tuple[str, str]
 
 _REMEMBERED: Final = 256
 """How many batches back it is known which heads they moved."""
-Moved = tuple[HeadKey, FrameId | None]
-"""A head that moved, and the frame it pointed to before."""
+Live = tuple[Slot, Head]
+"""A frame of a path that counts: a head that a generator keeps, or a note."""
+
+Moved = tuple[HeadKey, FrameId | None, Head | None]
+"""Where what counts moved: the frame that no longer does, and what does from now on."""
 
 _MOST_MOVED = 200_000
 
@@ -28,15 +40,9 @@ FEW: Final = 32
 """Look-ups that the store answers one by one; who asks for more has everything loaded."""
 
 
-class OtherTypes(NamedTuple):
-    """The declared types beside one, without those that take in frames they do not keep."""
-
-    declared: bool
-    """Whether that one is declared itself."""
-    readers: Mapping[str, Rules]
-    """Those that have its frames of files as their input, directly or through another."""
-    bystanders: Mapping[str, Rules]
-    """Those that do not read it at all."""
+def is_generated(agent: str) -> bool:
+    """Whether a generator or policy keeps the frames of an agent."""
+    return agent.startswith(GENERATED_AGENT_PREFIX)
 
 
 class HeadCache:
@@ -46,18 +52,24 @@ class HeadCache:
     older than what is stored meanwhile.
     """
 
-    def __init__(self, store: FrameStore, postings: PostingStore) -> None:
+    def __init__(self, store: FrameStore, postings: PostingStore, code: KnownFacts) -> None:
         self.store = store
         self._postings = postings
+        self._code = code
         self._lock = threading.RLock()
         self._moving = threading.Lock()
         """Held for moments only, unlike the other, which is held while a batch is stored."""
         self._slots: dict[Slot, dict[str, Head]] | None = None
+        self._notes: dict[str, tuple[Live, ...]] = {}
+        """By path the notes that count, the one written last at the end; loaded with the heads."""
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
         self._models: dict[MemoKey, ModelResult] | None = None
         self._bodies: BodyNumbers | None = None
         self._frames: dict[FrameId, int] | None = None
         self._inputs: set[bytes] | None = None
+        self._few_heads: dict[HeadKey, Head | None] = {}
+        self._few_bodies: dict[BodyHash, bool] = {}
+        """What the store was asked for one by one, while nothing is loaded."""
         self._few_left = FEW
         self._next_seq: int | None = None
         self._next_number: int | None = None
@@ -74,7 +86,7 @@ class HeadCache:
 
     @property
     def slots(self) -> dict[Slot, dict[str, Head]]:
-        """Every head: by type and agent, then by path."""
+        """Every head: by type and agent, then by path. Of notes it is the newest that counts."""
         known = self._slots
         if known is None:
             with self._lock:
@@ -83,13 +95,66 @@ class HeadCache:
                     known = {}
                     for (path, frame_type, agent), head in self.store.each_head():
                         known.setdefault((frame_type, agent), {})[path] = head
-                    self._slots = known
+                    notes: dict[str, tuple[Live, ...]] = {}
+                    for (path, frame_type, agent), head, *_ in self.store.live_notes():
+                        known.setdefault((frame_type, agent), {})[path] = head
+                        notes[path] = (*notes.get(path, ()), ((frame_type, agent), head))
+                    self._notes, self._slots = notes, known
         return known
+
+    @property
+    def notes(self) -> dict[str, tuple[Live, ...]]:
+        """Every note that counts, by path, the one written last at the end."""
+        _ = self.slots
+        return self._notes
+
+    def notes_at(self, path: str) -> tuple[Live, ...]:
+        """The notes of one path that count, the one written last at the end."""
+        if self._slots is None and self._is_one_of_few():
+            return tuple(
+                ((kind, who), head) for (_, kind, who), head, *_ in self.store.live_notes(path)
+            )
+        return self.notes.get(path, ())
+
+    def live_at(self, path: str) -> list[Live]:
+        """All frames of one path that count, in order of type, agent and id.
+
+        The order is no matter of when they came: folders are made from them.
+        """
+        kept = [one for one in self.heads_at(path).items() if is_generated(one[0][1])]
+        return sorted([*kept, *self.notes_at(path)], key=lambda one: (one[0], one[1].frame_id))
+
+    def live(self) -> Iterator[tuple[Slot, list[tuple[str, Head]]]]:
+        """All frames that count, by type and agent, each with its path."""
+        # Copied first: the writing thread may add one meanwhile.
+        written: dict[Slot, list[tuple[str, Head]]] = {}
+        for path, notes in sorted(self.notes.items()):
+            for slot, head in notes:
+                written.setdefault(slot, []).append((path, head))
+        for slot, heads in sorted(self.slots.items()):
+            found = list(heads.items()) if is_generated(slot[1]) else written.get(slot)
+            if found:
+                yield slot, found
+
+    def live_frame(self, key: HeadKey, frame_id: FrameId) -> Head | None:
+        """A frame as it counts; None where it does no longer."""
+        if is_generated(key[2]):
+            head = self.head(*key)
+            return head if head is not None and head.frame_id == frame_id else None
+        if self._slots is None and self._is_one_of_few():
+            note = self.store.note_states([frame_id]).get(frame_id)
+            return note.head if note is not None and note.live else None
+        notes = (head for _, head in self.notes_at(key[0]))
+        return next((head for head in notes if head.frame_id == frame_id), None)
 
     def head(self, path: str, frame_type: str, agent: str) -> Head | None:
         """One head."""
-        if self._slots is None and self._is_one_of_few():
-            return self.store.head(path, frame_type, agent)
+        key = (path, frame_type, agent)
+        if self._slots is None:
+            if key in self._few_heads:
+                return self._few_heads[key]
+            if self._is_one_of_few():
+                return self._few_heads.setdefault(key, self.store.head(*key))
         heads = self.slots.get((frame_type, agent))
         return None if heads is None else heads.get(path)
 
@@ -159,8 +224,11 @@ class HeadCache:
 
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
-        if self._bodies is None and self._is_one_of_few():
-            return self.store.has_body(content)
+        if self._bodies is None:
+            if content in self._few_bodies:
+                return self._few_bodies[content]
+            if self._is_one_of_few():
+                return self._few_bodies.setdefault(content, self.store.has_body(content))
         return content in self.body_numbers.numbers
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
@@ -172,6 +240,10 @@ class HeadCache:
         missed = [content for content in stored if content not in found]
         found.update(self.store.bodies(missed))
         return {content: found[content] for content in stored if content in found}
+
+    def has_note(self, frame_id: FrameId, content: BodyHash) -> bool:
+        """Whether a note is stored; one whose body is not cannot be, and is not looked for."""
+        return self.has_body(content) and self.has_frame(frame_id)
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
@@ -192,7 +264,12 @@ class HeadCache:
         """The hashes that heads hold in one of their fields, so as not to hold them twice."""
         slots = self._slots or {}
         # The field's number decides the type.
-        return {head[field]: head[field] for heads in slots.values() for head in heads.values()}  # type: ignore[misc]
+        # Copied: the writing thread may add a head meanwhile.
+        return {
+            head[field]: head[field]  # type: ignore[misc]
+            for heads in slots.copy().values()
+            for head in heads.copy().values()
+        }
 
     def take_moved(self) -> list[Moved] | None:
         """The heads that moved since the last call, in order; None where that is not known."""
@@ -218,24 +295,41 @@ class HeadCache:
                 for content, text in batch.bodies.items()
                 if not self.has_body(content)
             }
+            # What is bound to a new body is new, and is not looked for in all of the history.
+            news = {
+                f.frame_id
+                for f in batch.frames
+                if not is_generated(f.agent) and f.content in batch.bodies
+            }
             batch.frames = list(
-                {f.frame_id: f for f in batch.frames if not self.has_frame(f.frame_id)}.values()
+                {
+                    f.frame_id: f
+                    for f in batch.frames
+                    if f.frame_id in news or not self.has_frame(f.frame_id)
+                }.values()
             )
+            # A note's list is short: to store it twice costs less than to look for it.
+            short = {f.inputs for f in batch.frames if f.frame_id in news}
             batch.inputs = {
-                key: value for key, value in batch.inputs.items() if not self._has_inputs(key)
+                key: value
+                for key, value in batch.inputs.items()
+                if key in short or not self._has_inputs(key)
             }
             if self._next_seq is None:
                 self._next_seq = self.store.next_seq()
             first = self._next_body()
-            if len(batch.bodies) <= AT_ONCE and self.indexed_below == first:
-                batch.indexed = index_bodies(batch.bodies, first)
+            repeats = _repeats(batch)
+            if len(batch.bodies) - len(repeats) <= AT_ONCE and self.indexed_below == first:
+                batch.indexed = index_bodies(batch.bodies, first, repeats)
             else:
-                batch.indexed = number_bodies(batch.bodies, first)
+                batch.indexed = number_bodies(batch.bodies, first, repeats)
+            batch.code_numbers = self._code.number(batch.code)
             seq = self._next_seq
             self.store.record(batch, seq, before_commit)
+            self._code.take_in(batch.code_numbers)
             self._next_seq += 1
             self._next_number = first + len(batch.bodies)
-            if batch.indexed.lengths:
+            if self.indexed_below == first and len(batch.indexed.lengths) == len(batch.bodies):
                 self._indexed_below = self._next_number
             self._take_in(batch, seq)
             return seq
@@ -278,6 +372,12 @@ class HeadCache:
 
     def _take_in(self, batch: FrameBatch, seq: int) -> None:
         """What is stored now; a cache that is not loaded will find it there."""
+        self._few_bodies.update(dict.fromkeys(batch.bodies, True))
+        self._few_heads.update(
+            (key, head) for key, head in batch.heads.items() if key in self._few_heads
+        )
+        for note in batch.notes:
+            self._few_heads.pop(note.key, None)
         if self._bodies is not None:
             numbers, lengths, _ = batch.indexed
             known = self._bodies.lengths
@@ -297,7 +397,9 @@ class HeadCache:
                 heads[path] = head
                 if before is None or before.frame_id != head.frame_id:
                     old = None if before is None else before.frame_id
-                    moved.append(((path, frame_type, agent), old))
+                    moved.append(((path, frame_type, agent), old, head))
+            for note in batch.notes:
+                self._take_in_note(note, moved)
             self._add_moved(moved)
         self._forget_current(batch.heads)
         if self._memo is not None:
@@ -307,8 +409,32 @@ class HeadCache:
                 newest = self._models.get(key)
                 if newest is None or newest.generation < generation:
                     self._models[key] = result
-        if batch.heads:
-            self._step(frozenset(path for path, _, _ in batch.heads))
+        if batch.heads or batch.notes:
+            written = (note.key[0] for note in batch.notes)
+            self._step(frozenset((*(path for path, _, _ in batch.heads), *written)))
+
+    def _take_in_note(self, note: NoteState, moved: list[Moved]) -> None:
+        """Replaces the notes of a path as a whole: others may be reading them."""
+        assert self._slots is not None
+        (path, *kind), head = note.key, note.head
+        slot = (kind[0], kind[1])
+        before = self._notes.get(path, ())
+        after = tuple(one for one in before if one[1].frame_id != head.frame_id)
+        counted = len(after) < len(before)
+        if note.live:
+            after = (*after, (slot, head))
+        if counted != note.live:
+            old, new = (None, head) if note.live else (head.frame_id, None)
+            moved.append((note.key, old, new))
+        self._notes[path] = after
+        newest = [one for where, one in after if where == slot]
+        heads = self._slots.setdefault(slot, {})
+        if newest:
+            heads[path] = newest[-1]
+        else:
+            heads.pop(path, None)
+            if not after:
+                del self._notes[path]
 
     def _add_moved(self, moved: list[Moved]) -> None:
         with self._moving:
@@ -325,51 +451,17 @@ class HeadCache:
                         for above in paths.ancestors(path):
                             folders.pop(above, None)
 
-    def unproved(
-        self,
-        moved: Iterable[HeadKey],
-        rules: Rules,
-        others: OtherTypes,
-    ) -> dict[HeadKey, Head]:
-        """The heads whose proof falls when some heads of a type move.
-
-        A file's frame is read by every folder above it and, in types that have this one as their
-        input, by the same file's frame. A folder's frame is read by what the same policy makes
-        above it and, if its type is declared, by types that take in frames of others, or notes,
-        which may be bound to it. What readers and bystanders are spared falls where it was made
-        under a configuration that may have read more and may come back.
-        """
-        files: set[str] = set()
-        folders: set[str] = set()
-        by_policy = {rules.folder_agent} - {rules.file_agent}
-        for path, _, agent in moved:
-            (folders if agent in by_policy else files).add(path)
-        above_files = {above for path in files for above in paths.ancestors(path)}
-        above_all = above_files.union(*(paths.ancestors(path) for path in folders))
-        found: dict[HeadKey, Head] = {}
-        for (kind, agent), heads in list(self.slots.items()):
-            if kind == rules.type:
-                touched = above_all if agent == rules.folder_agent else above_files
-            else:
-                touched = (above_all if others.declared else above_files) | files
-            other = others.bystanders.get(kind) or others.readers.get(kind)
-            configs = (other.file_config, other.folder_config) if other else ()
-            read = frozenset() if kind in others.bystanders else above_files | files
-            for path in touched:
-                head = heads.get(path)
-                if head is None or head.verified is None:
-                    continue
-                if path in read or head.config not in configs:
-                    found[(path, kind, agent)] = head._replace(verified=None)
-        return found
-
     def forget(self) -> None:
         """Drop the cache, so that the next use reads the store again."""
         with self._lock:
+            # The notes stay until others are loaded with the heads: somebody may be reading them.
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._models = self._next_seq = self._next_number = self._indexed_below = None
             self._few_left = FEW
+            self._few_heads.clear()
+            self._few_bodies.clear()
             self._current_below.clear()
+            self._code.forget()
             self._step(None)
         with self._moving:
             self._moved = None
@@ -392,3 +484,10 @@ class HeadCache:
             return {
                 path for moved in list(self._steps)[len(self._steps) - steps :] for path in moved
             }
+
+
+def _repeats(batch: FrameBatch) -> set[BodyHash]:
+    """The new bodies that hold no words of their own: a question finds what they repeat."""
+    written = {one.content for one in batch.frames if one.agent not in REPEATING_AGENTS}
+    made = {one.content for one in batch.frames if one.agent in REPEATING_AGENTS}
+    return {content for content in batch.bodies if content in made and content not in written}

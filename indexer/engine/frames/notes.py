@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
 
 from indexer.core import paths
-from indexer.core.changes import Rename
+from indexer.core.arguments import FLAG, TABLE, TEXT, TEXTS, checked, objects
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
     ON_CONTENT,
@@ -15,6 +16,7 @@ from indexer.core.frames import (
     Action,
     Frame,
     FrameId,
+    Freshness,
     Head,
     HeadKey,
     body_hash,
@@ -26,25 +28,28 @@ from indexer.core.secrets import check_secrets
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_writer
-from indexer.engine.frames.freshness import ON, SHA256, bound_document, judge, note_basis
+from indexer.engine.frames.find import find_frame
+from indexer.engine.frames.freshness import ON, SHA256, Judged, bound_document, judge, note_basis
+from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.inputs import inputs_text
 from indexer.engine.frames.types import TYPE_NAME, FrameType
 from indexer.engine.make.events import Event
 from indexer.engine.tree.resolve import resolve_node
 from indexer.engine.tree.scan import bring_up_to_date
-from indexer.errors import CorruptError, UsageError
+from indexer.errors import CorruptError, MerkleError, UsageError
 from indexer.regenerate.plan import EVERY_TYPE
-from indexer.store.frames import FrameBatch, FrameStore, InputList
+from indexer.store.frames import FrameBatch, FrameStore, InputList, NoteState
 from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
-    from indexer.engine.durable.journal import Records
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 MAX_BODY: Final = 1 << 20
 MAX_META: Final = 16 << 10
 CARRIED_FROM: Final = "carried_from"
+REPLACES: Final = "replaces"
+SUPERSEDED_BY: Final = "superseded_by"
 
 
 class FrameRefusedError(UsageError):
@@ -61,6 +66,8 @@ class WrittenDocument(TypedDict):
     path: str
     freshness: str
     because: str
+    replaced: list[str]
+    """The notes whose place it took."""
 
 
 def put_frame(
@@ -72,19 +79,122 @@ def put_frame(
     agent: str,
     seen: str | None = None,
     on: str | None = None,
+    replaces: Sequence[str] = (),
+    replace_mine: bool = False,
     meta: Mapping[str, str] | None = None,
     allow_secrets: bool = False,
 ) -> WrittenDocument:
     """Append a note, bound to what its author read.
 
-    `seen` is the NodeID that was read; without it the node as it is now.
+    `seen` is the NodeID that was read; without it the node as it is now. Other notes stay what
+    they are, but for those that it says it replaces: some by their ids, or with `replace_mine`
+    all of the same type that its author wrote about the node.
     """
+    given = NewNote(node, content, frame_type, agent, seen, on, replaces, replace_mine, meta or {})
+    return _put(engine, [given], allow_secrets)[0]
+
+
+class NewNote(NamedTuple):
+    """A note that somebody wants to write."""
+
+    node: str
+    content: str
+    type: str
+    agent: str
+    seen: str | None = None
+    on: str | None = None
+    replaces: Sequence[str] = ()
+    replace_mine: bool = False
+    meta: Mapping[str, str] = {}
+
+
+class WrittenFramesDocument(TypedDict):
+    """Result of `put-frame` with several."""
+
+    frames: list[WrittenDocument]
+
+
+MOST_TOGETHER: Final = 1000
+_SHAPES: Final = {
+    **dict.fromkeys(("node", "content", "type", "agent", "seen", "on"), TEXT),
+    "replaces": TEXTS,
+    "replace_mine": FLAG,
+    "meta": TABLE,
+}
+_REQUIRED: Final = {name: _SHAPES[name] for name in ("node", "content", "type", "agent")}
+_OPTIONAL: Final = {name: shape for name, shape in _SHAPES.items() if name not in _REQUIRED}
+NewNotes = Annotated[Sequence[object], objects(_REQUIRED, _OPTIONAL)]
+
+
+def put_frames(
+    engine: Engine, frames: NewNotes, *, allow_secrets: bool = False
+) -> WrittenFramesDocument:
+    """Append several notes in one transaction: all of them, or none.
+
+    Each is an object with `node`, `content`, `type` and `agent`, and what else `put_frame`
+    takes. What they replace is what was there before them.
+    """
+    if len(frames) > MOST_TOGETHER:
+        raise FrameRefusedError(
+            f"{len(frames)} frames are more than are stored together",
+            hint=f"give {MOST_TOGETHER} at a time",
+        )
+    notes = []
+    for number, one in enumerate(frames, 1):
+        with _numbered(number):
+            if not isinstance(one, Mapping):
+                raise FrameRefusedError("it is no object", hint=f"it has: {', '.join(_SHAPES)}")
+            notes.append(NewNote(**checked(_REQUIRED, _OPTIONAL, one)))
+    return {"frames": _put(engine, notes, allow_secrets, numbered=True)}
+
+
+@contextmanager
+def _numbered(number: int | None) -> Iterator[None]:
+    """Say of several frames which one is refused."""
+    try:
+        yield
+    except MerkleError as error:
+        if number is None:
+            raise
+        raise type(error)(f"frame {number}: {error.message}", hint=error.hint) from error
+
+
+def _put(
+    engine: Engine, notes: Sequence[NewNote], allow_secrets: bool, *, numbered: bool = False
+) -> list[WrittenDocument]:
+    """Check everything, then store it in one transaction, then tell of it."""
     frames = engine.frames
-    check_writer(frames.store, agent)
-    _check(frames.types, content, frame_type, meta or {}, allow_secrets)
-    path = resolve_node(engine.tree, engine.trees, node)["path"]
-    bring_up_to_date(engine, path)
-    tree = engine.tree
+    places = []
+    for number, note in enumerate(notes, 1):
+        with _numbered(number if numbered else None):
+            check_writer(frames.store, note.agent)
+            _check(frames.types, note.content, note.type, note.meta, allow_secrets)
+            path = resolve_node(engine.tree, engine.trees, note.node)["path"]
+            bring_up_to_date(engine, path)
+            places.append(path)
+    planned = []
+    for number, (note, path) in enumerate(zip(notes, places, strict=True), 1):
+        with _numbered(number if numbered else None):
+            planned.append(_planned(engine, note, path))
+    fresh = [one for one in planned if one.is_new]
+    engine.records.write([one.record for one in fresh])
+    return [_written(engine, one) for one in planned]
+
+
+class _Planned(NamedTuple):
+    """A note as it will be stored."""
+
+    record: JsonObject
+    key: HeadKey
+    identity: FrameId
+    created: bool
+    is_new: bool
+    """Whether there is anything to store."""
+
+
+def _planned(engine: Engine, note: NewNote, path: str) -> _Planned:
+    frames, tree = engine.frames, engine.tree
+    frame_type, agent, content = note.type, note.agent, note.content
     entry = tree.get(path)
     if entry is None:
         raise FrameRefusedError(f"{paths.on_screen(path)} is gone", hint="scan, then look again")
@@ -93,24 +203,87 @@ def put_frame(
             f"folders' frames of type {frame_type} are made from their children's",
             hint="write about a file in it, or under a type of your own",
         )
-    on = on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
-    node_id, document = _bound_to(frames, engine.trees, tree, path, entry, on, seen)
-    record = _record(frames, path, frame_type, agent, content, node_id, document, meta or {})
+    on = note.on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
+    node_id, document = _bound_to(frames, engine.trees, tree, path, entry, on, note.seen)
+    record = note_record(frames, path, frame_type, agent, content, node_id, document, note.meta)
     key: HeadKey = (path, frame_type, agent)
-    known = frames.heads.head(*key)
-    created = not frames.heads.has_frame(FrameId(bytes.fromhex(record["frame_id"])))
-    if known is None or known.frame_id.hex() != record["frame_id"]:
-        engine.records.write([record])
-    head = frames.heads.head(*key)
-    assert head is not None
-    judged = judge(frames, tree, path, frame_type, agent, head)
+    identity = FrameId(bytes.fromhex(record["frame_id"]))
+    replaced = _replaced(frames, key, identity, note.replaces, note.replace_mine)
+    if replaced:
+        record[REPLACES] = [one.hex() for one in replaced]
+    created = not frames.heads.has_note(identity, body_hash(content))
+    # A note that is not stored yet is new, whatever else its author said there.
+    known = None if created else frames.heads.head(*key)
+    is_new = bool(replaced) or known is None or known.frame_id != identity
+    return _Planned(record, key, identity, created, is_new)
+
+
+def _written(engine: Engine, planned: _Planned) -> WrittenDocument:
+    frames, identity = engine.frames, planned.identity
+    frames.remember_inputs(identity, planned.record["inputs"])
+    if planned.created:
+        # What has just been stored is as it was planned, and is not looked for among all others.
+        basis = note_basis(frames.algorithm, planned.key[0], planned.record["inputs"])
+        content = body_hash(planned.record["body"])
+        head: Head | None = Head(identity, basis, content, None, None, Action.WRITTEN)
+    else:
+        head = frames.heads.live_frame(planned.key, identity)
+    # Another of the same batch may have taken its place.
+    judged = Judged(Freshness.STALE, "superseded at once")
+    if head is not None:
+        judged = judge(frames, engine.tree, *planned.key, head)
+    if planned.is_new:
+        engine.publish_frames(_told(frames, planned.record, judged.because))
     return {
-        "frame_id": head.frame_id.hex(),
-        "created": created,
-        "path": path,
+        "frame_id": identity.hex(),
+        "created": planned.created,
+        "path": planned.key[0],
         "freshness": judged.freshness.value,
         "because": judged.because,
+        "replaced": planned.record.get(REPLACES, []),
     }
+
+
+def _told(frames: Frames, record: JsonObject, because: str) -> list[Event]:
+    """What to tell of a note that was written, and of those whose place it took."""
+    identity = FrameId(bytes.fromhex(record["frame_id"]))
+    told = [Event("written", record["path"], record["type"], identity, because)]
+    by = f"superseded by {record['frame_id'][:12]}"
+    for one in frames.store.superseded_by([identity]) if REPLACES in record else ():
+        if one.head.frame_id.hex() in record[REPLACES]:
+            told.append(Event("superseded", one.key[0], one.key[1], one.head.frame_id, by))
+    return told
+
+
+def _replaced(
+    frames: Frames, key: HeadKey, identity: FrameId, named: Sequence[str], mine: bool
+) -> list[FrameId]:
+    """The notes that a new one takes the place of, without those whose place it has already."""
+    path, frame_type, agent = key
+    found: dict[FrameId, None] = {}
+    for text in named:
+        frame = find_frame(frames.store, text).frame
+        if frame.path != path or is_generated(frame.agent):
+            what = "a generator keeps it" if is_generated(frame.agent) else "it is about another"
+            raise FrameRefusedError(
+                f"{frame.frame_id.hex()[:12]} cannot be replaced by a note about"
+                f" {paths.on_screen(path) or 'the root'}: {what}",
+                hint="`merkle list-frames NODE` lists the notes that can be",
+            )
+        by = frames.store.note_states([frame.frame_id])[frame.frame_id].superseded_by
+        if by not in (None, identity):
+            raise FrameRefusedError(
+                f"{frame.frame_id.hex()[:12]} was superseded by {by.hex()[:12]}",
+                hint=f"replace that one: --replaces {by.hex()[:12]}",
+            )
+        if by is None:
+            found[frame.frame_id] = None
+    if mine:
+        slot = (frame_type, agent)
+        notes = frames.heads.notes_at(path)
+        found.update((head.frame_id, None) for where, head in notes if where == slot)
+    found.pop(identity, None)
+    return list(found)
 
 
 def _check(
@@ -135,6 +308,8 @@ def _check(
         size = len(content.encode())
     except UnicodeEncodeError as error:
         raise FrameRefusedError("the content is not valid Unicode text") from error
+    if not content.strip():
+        raise FrameRefusedError("the content is empty", hint="write what there is to say")
     if size > MAX_BODY:
         raise FrameRefusedError(
             f"the content has {size} bytes; a frame holds at most {MAX_BODY}",
@@ -175,6 +350,11 @@ def _bound_to(
     node_id, is_past = tree.node_id(path, entry), False
     if seen is not None and not is_id_prefix(seen):
         raise FrameRefusedError(f"{seen!r} is no NodeID", hint="give the id that was read")
+    if seen is not None and len(trees.node_ids(path, seen)) > 1:
+        raise FrameRefusedError(
+            f"{paths.on_screen(path)} has had several NodeIDs that begin with {seen}",
+            hint="give more digits of the one that was read",
+        )
     if seen is not None and not node_id.hex().startswith(seen):
         found = trees.tree_with_node(path, seen)
         if found is None:
@@ -206,7 +386,7 @@ def _frame_of_then(store: FrameStore, path: str, node_id: NodeId, on: str) -> di
     return None
 
 
-def _record(
+def note_record(
     frames: Frames,
     path: str,
     frame_type: str,
@@ -263,9 +443,24 @@ def apply_frame(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
             json.dumps(meta, sort_keys=True, ensure_ascii=False), record["created_ns"],
         )
     )  # fmt: skip
-    if record.get("head", True):
-        batch.heads[(path, frame_type, agent)] = Head(identity, basis, content, None, None, action)
+    by = record.get(SUPERSEDED_BY)
+    head = Head(identity, basis, content, None, None, action)
+    is_live = record.get("head", True) and by is None
+    took = None if by is None else FrameId(bytes.fromhex(by))
+    batch.notes.append(NoteState((path, frame_type, agent), head, is_live, took))
+    if is_live:
         _take_back_proofs(frames, path, frame_type, batch)
+        for old in record.get(REPLACES, ()):
+            _supersede(frames, FrameId(bytes.fromhex(old)), path, identity, batch)
+
+
+def _supersede(frames: Frames, old: FrameId, path: str, by: FrameId, batch: FrameBatch) -> None:
+    """A note counts no longer from here on; one that is not about the same path does."""
+    told = [note for note in batch.notes if note.head.frame_id == old]
+    state = told[-1] if told else frames.store.note_states([old]).get(old)
+    if state is not None and state.key[0] == path and old != by:
+        batch.notes.append(state._replace(live=False, superseded_by=by))
+        _take_back_proofs(frames, path, state.key[1], batch)
 
 
 def _take_back_proofs(frames: Frames, path: str, frame_type: str, batch: FrameBatch) -> None:
@@ -275,45 +470,3 @@ def _take_back_proofs(frames: Frames, path: str, frame_type: str, batch: FrameBa
         head = batch.heads.get(key) or stored
         if key[2].startswith(GENERATED_AGENT_PREFIX) and head.verified is not None:
             batch.heads[key] = head._replace(verified=None)
-
-
-def carry(
-    frames: Frames, journalled: Records, tree: Tree, renames: Iterable[Rename]
-) -> list[Event]:
-    """Let notes follow nodes that a new tree has elsewhere; gives back what to tell of it."""
-    records = carry_records(frames, tree, renames)
-    journalled.write(records)
-    return [
-        Event("carried", record["path"], record["type"], FrameId(bytes.fromhex(record["frame_id"])))
-        for record in records
-    ]
-
-
-def carry_records(frames: Frames, tree: Tree, renames: Iterable[Rename]) -> list[JsonObject]:
-    """The notes that follow renamed nodes: same content, same binding, new place."""
-    moves = {rename.old: rename.new for rename in renames}
-    found: list[tuple[str, str, str, Head]] = []
-    for (frame_type, agent), heads in sorted(frames.heads.slots.items()):
-        if agent.startswith(GENERATED_AGENT_PREFIX):
-            continue
-        for old in sorted(heads):
-            above = next((p for p in (old, *paths.ancestors(old)) if p in moves), None)
-            if above is not None:
-                new = moves[above] + old[len(above) :]
-                found.append((new, frame_type, agent, heads[old]))
-    stored_frames = frames.store.frames(head.frame_id for *_, head in found)
-    bodies = frames.heads.bodies(head.content for *_, head in found)
-    frames.load_note_inputs(head.frame_id for *_, head in found)
-    records = []
-    for new, frame_type, agent, head in found:
-        document, entry = frames.note_inputs(head.frame_id), tree.get(new)
-        stored, body = stored_frames.get(head.frame_id), bodies.get(head.content)
-        if document is None or entry is None or stored is None or body is None:
-            continue
-        meta = {k: v for k, v in json.loads(stored.frame.meta).items() if k != CARRIED_FROM}
-        node_id, origin = tree.node_id(new, entry), head.frame_id.hex()
-        record = _record(frames, new, frame_type, agent, body, node_id, document, meta, origin)
-        there = frames.heads.head(new, frame_type, agent)
-        if there is None or there.frame_id.hex() != record["frame_id"]:
-            records.append(record)
-    return records

@@ -10,10 +10,12 @@ from indexer.core.clock import Clock
 from indexer.core.frames import FrameId
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.tokens import TiktokenCounter
+from indexer.engine.code.known import KnownFacts
 from indexer.engine.frames.coverage import MissingCounts, StateCounts
 from indexer.engine.frames.heads import HeadCache
 from indexer.engine.frames.inputs import InputChains
 from indexer.engine.frames.types import DeclaredTypes, FrameType
+from indexer.store.code import CodeStore
 from indexer.store.database import Database
 from indexer.store.frames import FrameStore
 from indexer.store.postings import PostingStore
@@ -36,7 +38,8 @@ class Frames:
         self.counter = counter
         self.store = FrameStore(database)
         self.postings = PostingStore(database)
-        self.heads = HeadCache(self.store, self.postings)
+        self.code = KnownFacts(CodeStore(database))
+        self.heads = HeadCache(self.store, self.postings, self.code)
         self.declared = DeclaredTypes(root, counter)
         self.input_chains = InputChains()
         self.missing = MissingCounts(self)
@@ -55,6 +58,10 @@ class Frames:
             inputs = stored.frame.inputs if stored else None
             self._note_inputs[frame_id] = None if inputs is None else self.store.inputs(inputs)
         return self._note_inputs[frame_id]
+
+    def remember_inputs(self, frame_id: FrameId, document: dict[str, Any]) -> None:
+        """What a note that was just written is bound to, so that it is not looked up."""
+        self._note_inputs[frame_id] = document
 
     def load_note_inputs(self, frame_ids: Iterable[FrameId]) -> None:
         """Read in one query what many notes are bound to."""

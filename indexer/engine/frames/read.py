@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
 
+from indexer.compose.relevance import make_question
 from indexer.core import paths
-from indexer.core.arguments import Count
+from indexer.core.arguments import Count, one_of
 from indexer.core.clock import iso_utc
 from indexer.core.frames import Frame, FrameId, Freshness, Head
-from indexer.core.ids import is_id_prefix
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
+from indexer.engine.code.outlines import OUTLINER, lined_outline
 from indexer.engine.documents import JsonObject
+from indexer.engine.frames.find import find_frame
 from indexer.engine.frames.freshness import CONTENT_ID, ON, SHA256, Judged, judge
-from indexer.engine.frames.heads import Slot
+from indexer.engine.frames.heads import Live, is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.search.corpus import live_corpus
+from indexer.engine.search.source import SourceText
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
-from indexer.errors import CorruptError, UsageError
-from indexer.store.frames import FrameStore, StoredFrame
+from indexer.errors import ArgumentsError, CorruptError
+from indexer.store.frames import FrameStore, NoteState, StoredFrame
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 
-class UnknownFrameError(UsageError):
-    """No stored frame has that id."""
-
-    code = "unknown_frame"
-
-
 VIEWS: Final = ("recency", "type", "agent", "relevance")
+View = Annotated[str, one_of(*VIEWS)]
 
 
 class NodeContextDocument(TypedDict):
@@ -55,21 +53,20 @@ def get_node(
     engine: Engine,
     node: str,
     *,
-    view: str = "recency",
+    view: View = "recency",
     max_frames: Count = 20,
     frame_type: str | None = None,
     agent: str | None = None,
     query: str | None = None,
 ) -> NodeContextDocument:
-    """A node with the frames a view selects."""
-    if view not in VIEWS:
-        raise UsageError(f"there is no view {view!r}", hint=f"use one of: {', '.join(VIEWS)}")
+    """A node with the frames a view selects.
+
+    It selects among what generators keep and every note that nothing superseded.
+    """
     if (view == "relevance") != (query is not None):
-        raise UsageError(
+        raise ArgumentsError(
             "the view relevance and a query belong together", hint="give both, or neither"
         )
-    if max_frames < 0:
-        raise UsageError("max_frames cannot be negative")
     found = resolve_node(engine.tree, engine.trees, node)
     path = found["path"]
     tree = tree_as_on_disk(engine, path)
@@ -77,21 +74,37 @@ def get_node(
     if entry is None:
         raise UnknownNodeError(f"{paths.on_screen(path)} is gone", hint="run `merkle scan`")
     frames = engine.frames
-    heads = {
-        slot: head
-        for slot, head in frames.heads.heads_at(path).items()
-        if (frame_type is None or slot[0] == frame_type) and (agent is None or slot[1] == agent)
-    }
-    stored = frames.store.frames(head.frame_id for head in heads.values())
-    lost = [head for head in heads.values() if head.frame_id not in stored]
+    live = [
+        (slot, head)
+        for slot, head in frames.heads.live_at(path)
+        if frame_type in (None, slot[0]) and agent in (None, slot[1])
+    ]
+    stored = frames.store.frames(head.frame_id for _, head in live)
+    lost = [head for _, head in live if head.frame_id not in stored]
     if lost:
         raise CorruptError(
             f"the frame {lost[0].frame_id.hex()[:12]} of {paths.on_screen(path)} is not stored",
             hint="run `merkle repair`",
         )
     scores = {} if query is None else _scores(engine, tree, path, query)
-    chosen = _ordered(view, heads, stored, scores)[:max_frames]
+    said = {head.frame_id: place for place, (_, head) in enumerate(frames.heads.notes_at(path))}
+    since = {one: (-stored[one].seq, -said.get(one, -1), one) for one in stored}
+    chosen = _ordered(view, live, since, scores)[:max_frames]
     bodies = frames.heads.bodies(head.content for _, head in chosen)
+    frames.load_note_inputs(head.frame_id for slot, head in chosen if not is_generated(slot[1]))
+    documents = [
+        _frame_document(
+            stored[head.frame_id],
+            head,
+            judge(frames, tree, path, *slot, head),
+            bodies.get(head.content),
+            frames.counter,
+        )
+        for slot, head in chosen
+    ]
+    for made in documents:
+        if made["agent"] == OUTLINER and made["content"] and made["freshness"] == "fresh":
+            made["lined"] = lined_outline(frames, path, entry.content_id, made["content"])
     return {
         "node_id": tree.node_id(path, entry).hex(),
         "path": path,
@@ -100,44 +113,35 @@ def get_node(
         "size": entry.size,
         "superseded": found["superseded"],
         "children": list(entry.folder.entries) if entry.folder else [],
-        "frames": [
-            _frame_document(
-                stored[head.frame_id],
-                head,
-                judge(frames, tree, path, *slot, head),
-                bodies.get(head.content),
-                frames.counter,
-            )
-            for slot, head in chosen
-        ],
-        "frame_count": len(heads),
+        "frames": documents,
+        "frame_count": len(live),
     }
 
 
-def _scores(engine: Engine, tree: Tree, path: str, query: str) -> Mapping[FrameId, float]:
-    """What the heads of a node are worth for a query."""
+def _scores(engine: Engine, tree: Tree, path: str, query: str) -> Mapping[FrameId, int]:
+    """What the frames of a node are worth for a query."""
+    text_of = SourceText(engine.root, engine.algorithm, tree).of
     with live_corpus(engine, tree, searched=True) as corpus:
-        return corpus.rank(query, corpus.at([path])).scores
+        return corpus.rank(make_question(query), corpus.at([path]), text_of).scores
 
 
 def _ordered(
     view: str,
-    heads: dict[Slot, Head],
-    stored: dict[Any, StoredFrame],
-    scores: Mapping[FrameId, float],
-) -> list[tuple[Slot, Head]]:
-    """Heads in a view's order; ties end in the FrameID, never in a clock."""
-    keys: dict[str, Callable[[tuple[Slot, Head]], Any]] = {
-        "recency": lambda item: (-stored[item[1].frame_id].seq, item[1].frame_id),
+    live: list[Live],
+    since: Mapping[FrameId, tuple[int, int, FrameId]],
+    scores: Mapping[FrameId, int],
+) -> list[Live]:
+    """Frames in a view's order; ties end in the FrameID, never in a clock."""
+    keys: dict[str, Callable[[Live], Any]] = {
+        "recency": lambda item: since[item[1].frame_id],
         "type": lambda item: (item[0], item[1].frame_id),
         "agent": lambda item: (item[0][1], item[0][0], item[1].frame_id),
         "relevance": lambda item: (
-            -scores.get(item[1].frame_id, 0.0),
-            -stored[item[1].frame_id].seq,
-            item[1].frame_id,
+            -scores.get(item[1].frame_id, 0),
+            since[item[1].frame_id],
         ),
     }
-    return sorted(heads.items(), key=keys[view])
+    return sorted(live, key=keys[view])
 
 
 def _frame_document(
@@ -182,11 +186,15 @@ def list_frames(
     heads = opened.heads.heads_at(path)
     stored = opened.store.history(path, frame_type, limit)
     known = opened.heads.bodies(one.frame.content for one in stored)
+    written = [one.frame.frame_id for one in stored if not is_generated(one.frame.agent)]
+    opened.load_note_inputs(written)
+    states = opened.store.note_states(written)
     frames: list[JsonObject] = []
     for one in stored:
         frame = one.frame
         head = heads.get((frame.type, frame.agent))
-        judged, is_head = _judged(opened, tree, frame, head)
+        said = _said(opened, tree, frame, states.get(frame.frame_id))
+        judged = said.judged
         frames.append(
             {
                 "frame_id": frame.frame_id.hex(),
@@ -194,7 +202,9 @@ def list_frames(
                 "agent": frame.agent,
                 "freshness": judged.freshness.value,
                 "because": judged.because,
-                "head": is_head,
+                "head": head is not None and head.frame_id == frame.frame_id,
+                "live": said.live,
+                "superseded_by": said.superseded_by,
                 "seq": one.seq,
                 "created_at": iso_utc(frame.created_ns),
                 "node_id": frame.node_id.hex(),
@@ -208,11 +218,28 @@ def list_frames(
     return {"path": path, "frames": frames}
 
 
-def _judged(frames: Frames, tree: Tree, frame: Frame, head: Head | None) -> tuple[Judged, bool]:
-    """What can be said of a stored frame, and whether it is what its slot points to."""
-    if head is None or head.frame_id != frame.frame_id:
-        return Judged(Freshness.STALE, "a later frame took its place"), False
-    return judge(frames, tree, frame.path, frame.type, frame.agent, head), True
+class _Said(NamedTuple):
+    """What can be said of a stored frame."""
+
+    judged: Judged
+    live: bool
+    """Whether views select it."""
+    superseded_by: str | None
+
+
+def _said(frames: Frames, tree: Tree, frame: Frame, state: NoteState | None) -> _Said:
+    """A note is judged by what it is bound to; what a generator made counts while it is a head."""
+    head = frames.heads.live_frame((frame.path, frame.type, frame.agent), frame.frame_id)
+    if head is not None:
+        judged = judge(frames, tree, frame.path, frame.type, frame.agent, head)
+        return _Said(judged, True, None)
+    because, by = "a later frame took its place", None
+    if state is not None:
+        by = None if state.superseded_by is None else state.superseded_by.hex()
+        because = "it came as history only" if by is None else f"superseded by {by[:12]}"
+    elif (now := frames.heads.head(frame.path, frame.type, frame.agent)) is not None:
+        by = now.frame_id.hex()
+    return _Said(Judged(Freshness.STALE, because), False, by)
 
 
 class FrameDocument(TypedDict):
@@ -229,10 +256,10 @@ class FrameDocument(TypedDict):
     """None when `compact` has dropped it."""
     inputs: list[JsonObject]
     """What it was made from or bound to: each `input` with its `id`, None where it was absent."""
-    supersedes: str | None
-    """The frame of the same type and agent before it."""
+    supersedes: list[str]
+    """The notes whose place it took."""
     superseded_by: str | None
-    """The frame that took its place."""
+    """The frame that took its place: a note that said so, or what a generator made since."""
     created_at: str
     node_id: str
     meta: JsonObject
@@ -244,10 +271,11 @@ def get_frame(engine: Engine, frame: str) -> FrameDocument:
     It is named by its id or by 6 or more digits of it.
     """
     frames = engine.frames
-    stored = _stored_frame(frames.store, frame).frame
+    stored = find_frame(frames.store, frame).frame
     tree = tree_as_on_disk(engine, stored.path)
-    head = frames.heads.head(stored.path, stored.type, stored.agent)
-    judged, is_head = _judged(frames, tree, stored, head)
+    state = frames.store.note_states([stored.frame_id]).get(stored.frame_id)
+    judged, _, superseded_by = _said(frames, tree, stored, state)
+    replaced = frames.store.superseded_by([stored.frame_id])
     content = frames.heads.bodies([stored.content]).get(stored.content)
     return {
         "frame_id": stored.frame_id.hex(),
@@ -259,31 +287,12 @@ def get_frame(engine: Engine, frame: str) -> FrameDocument:
         "tokens": frames.counter.count_text(content) if content is not None else 0,
         "content": content,
         "inputs": _inputs(frames.store, stored),
-        "supersedes": _before(frames.store, stored),
-        "superseded_by": head.frame_id.hex() if head is not None and not is_head else None,
+        "supersedes": [one.head.frame_id.hex() for one in replaced],
+        "superseded_by": superseded_by,
         "created_at": iso_utc(stored.created_ns),
         "node_id": stored.node_id.hex(),
         "meta": json.loads(stored.meta),
     }
-
-
-def _stored_frame(store: FrameStore, text: str) -> StoredFrame:
-    if not is_id_prefix(text):
-        raise UnknownFrameError(
-            f"{paths.on_screen(text)!r} is no FrameID",
-            hint="give 6 or more lower-case hexadecimal digits, as `merkle list-frames` shows them",
-        )
-    found = store.frame_ids(text)
-    if len(found) > 1:
-        listed = ", ".join(one.hex()[:16] for one in found)
-        raise UnknownFrameError(f"{text} is ambiguous: {listed}", hint="give more digits")
-    stored = store.frame(found[0]) if found else None
-    if stored is None:
-        raise UnknownFrameError(
-            f"no frame has an id that begins with {text}",
-            hint="`merkle list-frames NODE` lists the frames of a file or folder",
-        )
-    return stored
 
 
 def _inputs(store: FrameStore, frame: Frame) -> list[JsonObject]:
@@ -299,14 +308,6 @@ def _inputs(store: FrameStore, frame: Frame) -> list[JsonObject]:
         {"input": paths.join(frame.path, name), "id": value[1] or None}
         for name, value in sorted(listed.items())
     ]
-
-
-def _before(store: FrameStore, frame: Frame) -> str | None:
-    slot = (frame.type, frame.agent)
-    listed = [one.frame for one in store.history(frame.path, frame.type)]
-    mine = [one.frame_id for one in listed if (one.type, one.agent) == slot]
-    older = mine[mine.index(frame.frame_id) + 1 :]
-    return older[0].hex() if older else None
 
 
 class HeadListDocument(TypedDict):

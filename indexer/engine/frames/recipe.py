@@ -6,8 +6,8 @@ and sharing it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import (
@@ -17,6 +17,7 @@ from indexer.core.frames import (
     ChildFrame,
     FrameId,
     Head,
+    HeadKey,
     MemoKey,
     basis_of_generated,
     basis_of_synthesis,
@@ -26,6 +27,7 @@ from indexer.core.frames import (
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.tree import Entry
+from indexer.engine.frames.inputs import children_document
 from indexer.engine.frames.types import FrameType
 from indexer.regenerate.plan import EVERY_TYPE
 
@@ -91,9 +93,53 @@ def _gathered(
     own = (rules.type, rules.agent_for(entry))
     return [
         head
-        for slot, head in frames.heads.heads_at(path).items()
+        for slot, head in frames.heads.live_at(path)
         if slot != own and rules.gathers in (slot[0], EVERY_TYPE) and is_fresh(path, *slot, head)
     ]
+
+
+class FolderRecipe(NamedTuple):
+    """Everything that decides what a folder's frame will be."""
+
+    key: MemoKey
+    basis: BasisHash
+    bodies: tuple[ChildBody, ...]
+    """Its children as a policy is shown them."""
+    current: bool
+    """Whether those of them that the type keeps are current themselves."""
+    inputs: dict[str, Any]
+    """The list of inputs that is stored with it."""
+
+
+def folder_recipe(
+    frames: Frames,
+    declared: FrameType,
+    path: str,
+    entry: Entry,
+    is_fresh: IsFresh,
+    new: Mapping[HeadKey, Head],
+    *,
+    waits: bool,
+) -> FolderRecipe | None:
+    """What a folder's frame is made from, `new` being heads that are about to be stored.
+
+    None where it `waits` for a child's frame that is not current.
+    """
+    assert declared.folder is not None
+    rules, stored = declared.rules, frames.heads.head
+
+    def head_at(path: str, frame_type: str, agent: str) -> Head | None:
+        return new.get((path, frame_type, agent)) or stored(path, frame_type, agent)
+
+    parts = list(parts_of(frames, declared, path, entry, is_fresh, head_at))
+    current = all(rules.is_current(one.head, one.entry) for one in parts if one.own)
+    if waits and not current:
+        return None
+    bodies = tuple(part.body for part in parts)
+    children = [part.frame(frames.algorithm) for part in parts]
+    inputs = children_document(declared.folder.print, children)
+    basis = folder_basis(declared, path, children)
+    return FolderRecipe(folder_key(declared, bodies), basis, bodies, current, inputs)
 
 
 # -- the key of a result: what a generator or policy sees

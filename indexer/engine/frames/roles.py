@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final
 
+from indexer.core.arguments import matching, one_of, some_of
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.errors import UsageError
 
@@ -14,7 +16,13 @@ CAPABILITIES: Final = {
     "writer": ("read", "write"),
     "synthesis": ("read", "synthesize", "write"),
 }
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]{0,127}")
+_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9_.@/+-]{0,127}"
+_ID: Final = re.compile(_PATTERN)
+
+AgentId = Annotated[str, matching("an id of letters, digits and . _ - @ / +", _PATTERN)]
+Role = Annotated[str, one_of(*ROLES)]
+Capability = Annotated[str, one_of(*CAPABILITIES["synthesis"])]
+Capabilities = Annotated[Sequence[str], some_of(*CAPABILITIES["synthesis"])]
 
 
 class AgentError(UsageError):

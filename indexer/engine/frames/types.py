@@ -20,7 +20,7 @@ from indexer.core.frames import (
 )
 from indexer.core.hashing import prefixed
 from indexer.core.tokens import TiktokenCounter
-from indexer.engine.frames.heads import OtherTypes
+from indexer.engine.frames.proofs import OtherTypes
 from indexer.engine.models.prompt_files import own_prompts, prompt_contents, read_prompt
 from indexer.engine.models.settings import load_llm_settings
 from indexer.engine.settings import (
@@ -203,28 +203,42 @@ def _gatherers_last(types: Mapping[str, FrameType]) -> dict[str, FrameType]:
     return kept
 
 
-def undeclared_type(name: str, scope: str, policy: str | None, tokens: Tokens) -> FrameType:
+class NoTypeNameError(UsageError):
+    """No frame type can be called so."""
+
+    code = "type_name"
+
+
+def undeclared_type(
+    name: str, scope: str, policy: str | None, options: Mapping[str, object], tokens: Tokens
+) -> FrameType:
     """A type that only an explicit request makes: folders' frames out of what agents wrote."""
     if name != EVERY_TYPE and not TYPE_NAME.fullmatch(name):
-        raise UsageError(
+        raise NoTypeNameError(
             f"{name!r} is no frame type",
             hint="use lower-case letters, digits, dot, dash and underscore, or * for every type",
         )
-    folder = folder_maker(policy or DEFAULT_POLICY, {}, tokens)
-    rules = Rules(
+    folder = folder_maker(policy or DEFAULT_POLICY, options, tokens)
+    agent = GENERATED_AGENT_PREFIX + folder.policy.name
+    # Nobody declared it, so nobody said that others may have it.
+    rules = requested_rules(name, scope, agent, folder.print)
+    return FrameType(name, None, folder, None, rules, share=False)
+
+
+def requested_rules(name: str, scope: str, agent: str, made_by: Fingerprint) -> Rules:
+    """What a type that is not declared takes in, by whom and by what it is made."""
+    return Rules(
         type=name,
         scopes=(scope,),
         file_config=b"",
-        folder_config=folder_config(b"", folder, 0),
+        folder_config=_hash(b"", made_by, b"0"),
         size_limit=0,
         has_file_frames=False,
         has_folder_frames=True,
         file_agent=GENERATED_AGENT_PREFIX + "none",
-        folder_agent=GENERATED_AGENT_PREFIX + folder.policy.name,
+        folder_agent=agent,
         gathers=name,
     )
-    # Nobody declared it, so nobody said that others may have it.
-    return FrameType(name, None, folder, None, rules, share=False)
 
 
 def file_maker(

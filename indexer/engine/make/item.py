@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from indexer.core.frames import Action, BasisHash, BodyHash, ChildBody, Frame, Head, MemoKey
+from indexer.core.frames import (
+    Action,
+    BasisHash,
+    BodyHash,
+    ChildBody,
+    Frame,
+    Head,
+    HeadKey,
+    MemoKey,
+)
 from indexer.core.frames import frame_id as frame_id_of
 from indexer.core.tree import Tree
+from indexer.engine.frames.freshness import fresh_head, fresh_in
+from indexer.engine.frames.recipe import file_basis, file_key, folder_recipe
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Event
 from indexer.engine.make.workers import FileSource
@@ -50,11 +61,6 @@ class Item(NamedTuple):
     inputs: dict[str, Any] | None = None
     """Its list of inputs, where there is more to know than node and fingerprint."""
 
-    @property
-    def path(self) -> str:
-        """Where it belongs."""
-        return self.step.path
-
 
 class Result(NamedTuple):
     """What came of an item: a content and how it came about, or why there is none."""
@@ -63,6 +69,55 @@ class Result(NamedTuple):
     action: Action = Action.REUSED
     problem: str = ""
     about: Mapping[str, object] = {}
+
+
+def items_of(
+    frames: Frames,
+    tree: Tree,
+    declared: FrameType,
+    steps: Iterable[Step],
+    new: Mapping[HeadKey, Head],
+    *,
+    patient: bool,
+) -> tuple[list[Item], list[Event]]:
+    """What each frame is made from, with the heads that a batch is about to store.
+
+    Files that cannot be made now are told of; folders that have to wait are left out. Where a
+    model writes it, and otherwise where the pass is `patient`, a folder waits until everything
+    below it is current.
+    """
+    is_fresh = fresh_in(frames, tree)
+    items, failed = list[Item](), list[Event]()
+    for step in steps:
+        path, entry = step
+        if entry.folder is None:
+            one = _file_item(frames, declared, step)
+            if isinstance(one, Event):
+                failed.append(one)
+            else:
+                items.append(one)
+            continue
+        assert declared.folder is not None
+        waits = patient or declared.folder.writer is not None
+        made_from = folder_recipe(frames, declared, path, entry, is_fresh, new, waits=waits)
+        if made_from is not None:
+            key, basis, bodies, current, inputs = made_from
+            items.append(Item(step, key, FolderSource(bodies), basis, current, inputs))
+    return items, failed
+
+
+def _file_item(frames: Frames, declared: FrameType, step: Step) -> Item | Event:
+    path, entry = step
+    if declared.input is None:
+        key = file_key(declared, path, entry.content_id)
+        basis = file_basis(frames.algorithm, declared, path, entry, None)
+        return Item(step, key, FileSource(path, entry.content_id, entry.size), basis)
+    below = fresh_head(frames, path, entry, declared.input)
+    if below is None:
+        return Event("failed", path, declared.name, None, "its input frame is not fresh")
+    basis = file_basis(frames.algorithm, declared, path, entry, below.frame_id)
+    key = file_key(declared, path, below.content)
+    return Item(step, key, TextSource(path, below.content), basis)
 
 
 def place(

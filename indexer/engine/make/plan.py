@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, ChildBody, Head, MemoKey
 from indexer.core.tree import Tree
-from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import fresh_head, fresh_in, judge
 from indexer.engine.frames.recipe import file_key, folder_key, parts_of
 from indexer.engine.frames.types import FrameType
@@ -40,6 +39,42 @@ TEAM: Final = "team"
 
 _ASKED: Final = 1000
 """Keys that the team is asked for in one conversation."""
+
+
+_PlannedDocument = TypedDict(
+    "_PlannedDocument",
+    {
+        "path": str,
+        "type": str,
+        "action": str,
+        "from": str | None,
+        "because": str,
+        "tokens": int,
+    },
+)
+
+
+class PlannedDocument(_PlannedDocument, total=False):
+    """One frame that would be made, and what a model's part in it would come to."""
+
+    tokens_out: int
+    cost: float | None
+    calls: int
+    model: str
+    estimated: bool
+
+
+class TotalsDocument(TypedDict):
+    """What a plan comes to."""
+
+    calls: int
+    reused: int
+    tokens: int
+    tokens_out: int
+    cost: float | None
+    unpriced: list[str]
+    team: int
+    team_problem: str | None
 
 
 class Planned(NamedTuple):
@@ -86,7 +121,7 @@ class Totals:
     unpriced: set[str] = field(default_factory=set)
     """Models without a price."""
 
-    def document(self) -> JsonObject:
+    def document(self) -> TotalsDocument:
         """As JSON has it; a cost that is not known in full is none."""
         return {
             "calls": self.calls,
@@ -255,14 +290,14 @@ class Plan:
 
     # -- counting
 
-    def document(self) -> tuple[list[JsonObject], Totals]:
+    def document(self) -> tuple[list[PlannedDocument], Totals]:
         """The plan as JSON has it, tokens counted, and its totals."""
         totals = Totals(team_problem=self.team_problem)
         entries = [self._entry(one, totals) for one in self.steps]
         return entries, totals
 
-    def _entry(self, one: Planned, totals: Totals) -> JsonObject:
-        entry: JsonObject = {
+    def _entry(self, one: Planned, totals: Totals) -> PlannedDocument:
+        entry: PlannedDocument = {
             "path": one.step.path,
             "type": one.type,
             "action": "generate" if one.known is None else "reuse",
@@ -286,7 +321,8 @@ class Plan:
         totals.tokens_out += out
         totals.cost += cost or NOTHING
         told = None if cost is None else float(cost)
-        return entry | {
+        return {
+            **entry,
             "tokens": tokens,
             "tokens_out": out,
             "cost": told,

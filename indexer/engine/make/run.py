@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from indexer.engine.documents import JsonObject
 from indexer.engine.frames.types import FrameType
-from indexer.engine.long_work import LongWork
+from indexer.engine.long_work import Document, LongWork
 from indexer.engine.make.blocked import all_blocked
+from indexer.engine.make.code_pass import code_pass
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.make.plan import Plan, Totals
@@ -23,6 +23,7 @@ from indexer.errors import UsageError
 from indexer.generators.llm.budget import NOTHING
 
 if TYPE_CHECKING:
+    from indexer.engine.documents import ExchangedDocument
     from indexer.engine.workspace import Engine
 
 CONFIRM: str = "needs_yes"
@@ -53,7 +54,20 @@ class Limits:
     """Whether models may be asked at all."""
 
 
-class Run(LongWork):
+class UsageDocument(TypedDict):
+    """What the models that a run asked came to."""
+
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: float
+    stopped: str | None
+    """Why models were not asked any more."""
+    waiting: int
+    """Frames that are left."""
+
+
+class Run(LongWork[Document]):
     """Brings some types up to date in a part of the workspace."""
 
     def __init__(
@@ -66,7 +80,7 @@ class Run(LongWork):
         limits: Limits,
         progress: Callable[[int], None] | None = None,
         asked_by: str | None = None,
-        result: Callable[[Run], JsonObject],
+        result: Callable[[Run[Any]], Document],
     ) -> None:
         self._engine = engine
         self._path, self._recursive = path, recursive
@@ -74,7 +88,7 @@ class Run(LongWork):
         self._limits = limits
         self._progress, self._asked_by = progress, asked_by
         self._result = result
-        self._types = engine.frames.types
+        self._frames, self._types = engine.frames, engine.frames.types
         self.outcome = Outcome()
         self._published = 0
         self._plan: Plan | None = None
@@ -83,6 +97,7 @@ class Run(LongWork):
         self._pass: ModelPass | None = None
         self._own: tuple[OnePass, Generator[None]] | None = None
         """The pass over a type that needs no model, and what is left of it."""
+        self._code: Generator[None] | None = None
         self._stopped: str | None = None
         self._waiting = 0
         if any(one.writers for one in chosen) and limits.models:
@@ -111,7 +126,7 @@ class Run(LongWork):
         """The plan of a run that may be too large; the team is asked only where that decides."""
         for ask_team in (False, True):
             plan = Plan(
-                self._engine.frames,
+                self._frames,
                 self._engine.tree,
                 chosen,
                 self._path,
@@ -148,7 +163,7 @@ class Run(LongWork):
                     return False
                 self._add_blocked(declared)
             else:
-                if self._engine.frames.types is not self._types:
+                if self._frames.types is not self._types:
                     return self._drained("configuration")
                 if self._pass is None:
                     self._pass = self._model_pass(declared, self._calls)
@@ -159,6 +174,10 @@ class Run(LongWork):
                 self._pass.close()
                 self._pass = None
             self._todo.pop(0)
+        if self._code is None:
+            self._code = code_pass(self._engine).pieces(self._engine.tree, self._path)
+        for _ in self._code:
+            return False
         if self._calls is not None:
             self._stopped = self._stopped or self._calls.stopped
         return True
@@ -193,8 +212,9 @@ class Run(LongWork):
 
     def _add_blocked(self, declared: FrameType) -> None:
         if not self._recursive:
-            engine = self._engine
-            self.outcome.events += all_blocked(engine.frames, engine.tree, declared, self._path)
+            self.outcome.events += all_blocked(
+                self._frames, self._engine.tree, declared, self._path
+            )
 
     def _model_pass(self, declared: FrameType, calls: ModelCalls) -> ModelPass:
         return ModelPass(
@@ -214,6 +234,8 @@ class Run(LongWork):
                 self._own[1].close()
             if self._pass is not None:
                 self._pass.close()
+            if self._code is not None:
+                self._code.close()
 
     # -- on any thread
 
@@ -231,11 +253,11 @@ class Run(LongWork):
         elif self._pass is not None and self._pass.is_waiting:
             self._pass.wait()
 
-    def document(self) -> JsonObject:
+    def document(self) -> Document:
         """What it did."""
         return self._result(self)
 
-    def usage(self) -> JsonObject:
+    def usage(self) -> UsageDocument:
         """What its calls came to."""
         budget = self._calls.budget if self._calls is not None else None
         return {
@@ -247,10 +269,10 @@ class Run(LongWork):
             "waiting": self._waiting,
         }
 
-    def shared(self) -> JsonObject:
-        """What passed between this workspace and its team, where it has one."""
+    def shared(self) -> ExchangedDocument | None:
+        """What passed between this workspace and its team; None where it has none."""
         exchange = self._engine.exchange
-        return {} if exchange is None else {"shared": exchange.report()}
+        return None if exchange is None else exchange.report()
 
     def _confirm(self, plan: Plan, totals: Totals) -> None:
         """Refuse a run that is larger than may be begun without a word."""

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import paths
+from indexer.core.code import CodeFacts, FactsKey
 from indexer.core.frames import body_hash
 from indexer.core.hashing import WorkspaceHash, workspace_hash
 from indexer.core.ids import ContentId
 from indexer.engine.make.processes import HelperProcesses, ProcessEndedError, answer_questions
 from indexer.errors import UncheckedError
 from indexer.generators.base import FileInput, FingerprintParts, Generator, verified
+from indexer.generators.facts import facts_key, facts_of
+from indexer.generators.file_terms import file_terms
+from indexer.generators.outline import OutlineGenerator
+from indexer.generators.parsed import parse
 from indexer.generators.registry import make_generator
 from indexer.scan.reading import open_folder
+
+if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
 
 MANY: Final = 400
 """From this many files on, worker processes repay their start-up."""
@@ -40,6 +48,8 @@ class FileSource(NamedTuple):
     path: str
     content_id: ContentId
     size: int
+    facts: bool = False
+    """Whether the facts of its code are wanted too, where reading it once gives both."""
 
 
 class Maker(NamedTuple):
@@ -57,22 +67,25 @@ class Generated(NamedTuple):
     problem: str | None = None
     of_place: bool = False
     """Whether the same content may be had from another file."""
+    facts: Mapping[FactsKey, CodeFacts] = {}
+    """What the code says of itself, where that was asked for and came with the body."""
 
 
 class GeneratorPool:
     """Runs one generator over files of one workspace."""
 
-    def __init__(
-        self, root: Path, algorithm: WorkspaceHash, generator: Generator, maker: Maker
-    ) -> None:
-        self._root = root
-        self._algorithm = algorithm
+    def __init__(self, frames: Frames, generator: Generator, maker: Maker) -> None:
+        self._root = frames.root
+        self._algorithm = frames.algorithm
+        self._code = frames.code
         self._generator = generator
         self._maker = maker
         self._processes: HelperProcesses | None = None
 
     def run(self, tasks: Sequence[FileSource], expected: int) -> list[Generated]:
         """An outcome per task, in order; `expected` tells how many are still to come in all."""
+        lacks = self._code.lacks
+        tasks = [one._replace(facts=lacks(one.path, one.content_id)) for one in tasks]
         if self._processes is None and expected < MANY:
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
         # So that a few files keep every worker busy too.
@@ -165,11 +178,19 @@ def _make(
         return Generated(None, f"cannot be read: {error.strerror or error}", of_place=True)
     if content is None or algorithm.of_file(content) != task.content_id:
         return Generated(None, of_place=True)
-    return _generate(generator, FileInput(paths.split(task.path)[1], content))
+    source = FileInput(paths.split(task.path)[1], content)
+    wanted = facts_key(task.path, task.content_id) if task.facts else None
+    return _generate(generator, source, wanted)
 
 
-def _generate(generator: Generator, source: FileInput) -> Generated:
+def _generate(generator: Generator, source: FileInput, wanted: FactsKey | None = None) -> Generated:
+    """Run a generator; the facts under a wanted key come along where it reads the code itself."""
     try:
+        if wanted is not None and isinstance(generator, OutlineGenerator):
+            file = parse(source)
+            facts = facts_of(file)
+            facts = facts._replace(terms=file_terms(wanted[1], file, facts.symbols))
+            return Generated(generator.outline(file), facts={wanted: facts})
         body = generator.generate(source)
         body_hash(body)
     except Exception as error:  # a custom generator may do anything; one file must not stop all

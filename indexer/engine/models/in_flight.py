@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from indexer.core.frames import MemoKey
 
@@ -18,7 +18,7 @@ class InFlight:
     def __init__(self) -> None:
         self.claims: dict[MemoKey, ModelCalls] = {}
         """Who asks a model for what; only the writing thread looks here."""
-        self.runs: set[Run] = set()
+        self.runs: set[Run[Any]] = set()
         """Runs that may have answers under way."""
         self.left: set[ModelCalls] = set()
         """Calls whose run has ended, with answers that are still to be taken in."""

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 
 def take_in(engine: Engine, calls: ModelCalls) -> list[Answered]:
+    """The one way in for what models answered: these calls' answers, and what else is known.
+
+    Before anything more is asked, what the database missed and what has come for runs that have
+    ended is taken in too: it must not be asked for again.
+    """
+    engine.records.catch_up()
+    take_in_left(engine)
+    return _take_in(engine, calls)
+
+
+def _take_in(engine: Engine, calls: ModelCalls) -> list[Answered]:
     """Journal the answers that have come, store them, and give the team its part.
 
     They are let go of once they are durable: when the journal cannot be written they are here for
@@ -43,9 +54,9 @@ def take_in(engine: Engine, calls: ModelCalls) -> list[Answered]:
 
 
 def take_in_left(engine: Engine) -> None:
-    """The same for calls whose runs have ended, before anything more is asked."""
+    """Take in what has come for runs that have ended."""
     for calls in list(engine.in_flight.left):
-        take_in(engine, calls)
+        _take_in(engine, calls)
         if not calls.under_way:
             engine.in_flight.left.discard(calls)
             calls.close()
@@ -71,7 +82,7 @@ def end(engine: Engine, calls: ModelCalls, deadline: float | None = None) -> Non
     while True:
         try:
             # At once: whatever interrupts the waiting costs nothing that has come.
-            take_in(engine, calls)
+            _take_in(engine, calls)
         except MerkleError as error:
             problem = problem or error
         if not calls.under_way or engine.in_flight.leave(calls) or not calls.wait_until(deadline):

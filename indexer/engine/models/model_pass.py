@@ -1,33 +1,33 @@
 """Keeping a type that models write: frames from known answers, questions for the rest.
 
 The pass never waits. Each step takes in what has come, makes the frames that it allows (a file's,
-then the folders above it whose children are all current), and asks for as much as there is room.
+then the folders above it whose children are all current) as every other pass does, and asks for
+what that left over, as much as there is room.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
-from indexer.core.frames import Action, FrameId, MemoKey
+from indexer.core.frames import FrameId, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Event, Outcome
-from indexer.engine.make.item import Source, TextSource
+from indexer.engine.make.item import FolderSource, Item, TextSource
 from indexer.engine.make.one_pass import CHUNK, one_pass
-from indexer.engine.make.workers import FileSource, read_exactly
+from indexer.engine.make.workers import read_exactly
 from indexer.engine.models.backoff import Backoff
 from indexer.engine.models.calls import Answered, ModelCalls, Prepare
-from indexer.engine.models.intake import take_in, take_in_left
-from indexer.engine.team.models import ModelTeam
+from indexer.engine.models.intake import take_in
 from indexer.generators.base import FileInput
 from indexer.generators.llm.writer import ModelWriter
-from indexer.regenerate.plan import Step, chunks, stale_steps
+from indexer.regenerate.plan import Step, chunks
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -44,15 +44,9 @@ _LOOK_AGAIN: Final = 0.5
 class _Want:
     """A question, and the nodes that need its answer."""
 
-    source: Source
-    first: Step
-    """The node that decides when it is asked."""
+    first: Item
+    """The one that decides when it is asked."""
     steps: dict[str, Step] = field(default_factory=dict)
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether it is about a folder."""
-        return self.first.entry.folder is not None
 
 
 class ModelPass:
@@ -73,6 +67,7 @@ class ModelPass:
         backoff: Backoff | None = None,
     ) -> None:
         self._engine = engine
+        self._heads = engine.frames.heads
         self.type = declared
         self.outcome = outcome
         self._calls = calls
@@ -83,10 +78,8 @@ class ModelPass:
         self._backoff = backoff
         """Questions that failed before; None where somebody asks for them now."""
         self._tree: Tree | None = None
-        self._pass = one_pass(
-            engine, declared, outcome, asked_by=asked_by, answers=self, patient=True
-        )
-        self._team = ModelTeam(engine, calls, share=declared.share)
+        self._pass = one_pass(engine, declared, outcome, asked_by=asked_by, patient=True)
+        self._team = self._pass.team
         self._steps: dict[str, Step] = {}
         self._open: dict[str, set[str]] = {}
         """Per folder, the children whose frames it waits for."""
@@ -95,96 +88,40 @@ class ModelPass:
         self._wanted: dict[MemoKey, _Want] = {}
         self._queue: list[tuple[Rank, MemoKey]] = []
         self._unranked: list[MemoKey] = []
-        self._new: set[MemoKey] = set()
-        """Answers of this pass that no frame holds yet."""
         self._failed: set[MemoKey] = set()
         self._elsewhere = False
         """Whether another run asks for something that is wanted here."""
+        self._is_shared = False
         self._left: list[Step] | None = None
         self.is_waiting = False
         """Whether the next step can do nothing before an answer has come."""
         self.too_many = 0
         """How many calls would be needed, where that is more than may be made unasked."""
 
-    # -- what the regeneration asks
-
-    def want(self, key: MemoKey, step: Step, source: Source) -> None:
-        """There is no answer for this key yet."""
-        if key in self._failed or self._rests(key):
-            return
-        known = self._wanted.get(key)
-        if known is None:
-            known = self._wanted[key] = _Want(source, step)
-            self._unranked.append(key)
-        known.steps[step.path] = step
-
-    def _rests(self, key: MemoKey) -> bool:
-        """Whether this failed a while ago; another generation of it is another question."""
-        if self._backoff is None:
-            return False
-        return self._backoff.rests((key, self._engine.frames.heads.memo(key)[0]))
-
-    def action(self, key: MemoKey) -> Action:
-        """Generated for the first frame that holds a new answer, reused for every other one."""
-        if key in self._new:
-            self._new.discard(key)
-            return Action.GENERATED
-        return Action.REUSED
-
-    def _rank_new(self) -> None:
-        """Put what is newly wanted in its place, all with one question to the store."""
-        rules, cache = self.type.rules, self._engine.frames.heads
-        heads: dict[MemoKey, FrameId] = {}
-        for key in self._unranked:
-            if key in self._wanted:
-                step = self._wanted[key].first
-                head = cache.head(step.path, rules.type, rules.agent_for(step.entry))
-                if head is not None:
-                    heads[key] = head.frame_id
-        since = self._engine.frames.store.made_at(heads.values())
-        for key in self._unranked:
-            want = self._wanted.get(key)
-            if want is not None:
-                folder, entry = want.first.entry.folder, want.first.entry
-                size = entry.size if folder is None else len(folder.entries)
-                number = since.get(heads[key], 0) if key in heads else 0
-                rank = (number, folder is not None, size, want.first.path)
-                heapq.heappush(self._queue, (rank, key))
-        self._unranked = []
-
     # -- the steps
 
     @property
     def waiting(self) -> int:
         """Nodes that still have no current frame and did not fail."""
-        rules, failed = self.type.rules, {path for path, _ in self._failures()}
-        head_of = self._engine.frames.heads.heads_of(rules.type)
-        return sum(
-            path not in failed
-            and not rules.is_current(head_of(path, rules.agent_for(step.entry)), step.entry)
-            for path, step in self._steps.items()
-        )
-
-    def _failures(self) -> list[tuple[str, str]]:
-        return [
-            (event.path, event.because)
+        failed = {
+            event.path
             for event in self.outcome.events
             if event.action == "failed" and event.type == self.type.name
-        ]
+        }
+        stale = self._pass.still_stale(self._steps.values())
+        return sum(step.path not in failed for step in stale)
 
     def step(self) -> bool:
         """Go on as far as is possible without waiting; True when there is nothing left to do."""
         self.is_waiting = False
-        # What the database missed is known all the same, and must not be asked for again.
-        self._engine.records.catch_up()
-        take_in_left(self._engine)
+        self._is_shared = self._team.begin()
         self._take_in(take_in(self._engine, self._calls))
         if self._engine.tree is not self._tree:
             self._plan()
         if self._chunks:
             self._run(self._chunks.popleft())
-            return False
-        self._ask()
+        if not self._chunks:
+            self._ask()
         if self._chunks:
             return False
         if self._calls.under_way or (self._elsewhere and self._calls.stopped is None):
@@ -200,7 +137,7 @@ class ModelPass:
     @property
     def waits_for_team(self) -> bool:
         """Whether another machine or run has to answer, and no call of this one is under way."""
-        return self._team.is_on and self._elsewhere and not self._calls.under_way
+        return self._is_shared and self._elsewhere and not self._calls.under_way
 
     def wait_for_team(self, seconds: float) -> None:
         """Wait a moment for another machine."""
@@ -208,19 +145,14 @@ class ModelPass:
 
     def close(self) -> None:
         """End the worker processes; answers under way are the caller's."""
-        self._team.close()
+        self._team.let_go_of_idle(self._calls)
         self._pass.close()
 
     def _plan(self) -> None:
         """Look at everything that is stale in the tree as it is now."""
-        engine, rules = self._engine, self.type.rules
-        self._tree = self._pass.tree = engine.tree
+        self._tree = self._pass.tree = self._engine.tree
         self._wanted, self._queue, self._unranked = {}, [], []
-        heads = engine.frames.heads
-        head_of, current = heads.heads_of(rules.type), heads.current_below(rules)
-        stale = stale_steps(
-            self._tree, rules, head_of, self._within, recursive=self._recursive, settled=current
-        )
+        stale = self._pass.stale(self._within, recursive=self._recursive)
         self._steps = {step.path: step for step in stale}
         self._open = {}
         for path in self._steps:
@@ -232,28 +164,26 @@ class ModelPass:
 
     def _run(self, chunk: list[Step]) -> None:
         """Make what can be made of a chunk, and put up the folders that are ready after it."""
-        self._pass.run_steps(chunk, self._files)
-        rules = self.type.rules
-        head_of = self._engine.frames.heads.heads_of(rules.type)
+        for item in self._pass.run_steps(chunk, self._files):
+            self._want(item)
+        left = {step.path for step in self._pass.still_stale(chunk)}
         ready: dict[str, Step] = {}
-        done = 0
-        for step in chunk:
-            if not rules.is_current(head_of(step.path, rules.agent_for(step.entry)), step.entry):
-                continue
-            done += 1
-            parent = paths.split(step.path)[0]
+        for path, _ in chunk:
+            parent = paths.split(path)[0]
             siblings = self._open.get(parent)
-            if not step.path or siblings is None:
+            if not path or path in left or siblings is None:
                 continue
-            siblings.discard(step.path)
+            siblings.discard(path)
             above = self._steps.get(parent)
             if not siblings and above is not None:
                 ready[parent] = above
         if ready:
             later = {path for chunk in self._chunks for path, _ in chunk}
-            due = [step for step in self._still_stale(ready.values()) if step.path not in later]
+            stale = self._pass.still_stale(ready.values())
+            due = [step for step in stale if step.path not in later]
             if due:
                 self._chunks.appendleft(due)
+        done = len(chunk) - len(left)
         if self._progress is not None and done:
             self._progress(done)
 
@@ -264,7 +194,7 @@ class ModelPass:
             want = self._wanted.get(one.key)
             if one.body is not None:
                 if one.meta is not None or want is not None:
-                    self._new.add(one.key)
+                    self._pass.new.add(one.key)
                 if self._backoff is not None:
                     self._backoff.worked((one.key, one.generation))
                 if want is not None:
@@ -301,9 +231,46 @@ class ModelPass:
         for path in want.steps if want else ():
             self.outcome.events.append(Event("failed", path, self.type.name, None, problem))
 
+    # -- the questions
+
+    def _want(self, item: Item) -> None:
+        """There is no answer for this yet."""
+        key = item.key
+        if key in self._failed or self._rests(key):
+            return
+        known = self._wanted.get(key)
+        if known is None:
+            known = self._wanted[key] = _Want(item)
+            self._unranked.append(key)
+        known.steps[item.step.path] = item.step
+
+    def _rests(self, key: MemoKey) -> bool:
+        """Whether this failed a while ago; another generation of it is another question."""
+        if self._backoff is None:
+            return False
+        return self._backoff.rests((key, self._heads.memo(key)[0]))
+
+    def _rank_new(self) -> None:
+        """Put what is newly wanted in its place, all with one question to the store."""
+        rules = self.type.rules
+        head_of = self._heads.heads_of(rules.type)
+        wanted = {key: self._wanted[key].first for key in self._unranked if key in self._wanted}
+        heads: dict[MemoKey, FrameId] = {}
+        for key, item in wanted.items():
+            head = head_of(item.step.path, rules.agent_for(item.step.entry))
+            if head is not None:
+                heads[key] = head.frame_id
+        since = self._heads.store.made_at(heads.values())
+        for key, item in wanted.items():
+            path, entry = item.step
+            size = entry.size if entry.folder is None else len(entry.folder.entries)
+            number = since.get(heads[key], 0) if key in heads else 0
+            heapq.heappush(self._queue, ((number, entry.folder is not None, size, path), key))
+        self._unranked = []
+
     def _ask(self) -> None:
         """Begin calls, the first in rank first, while there is room."""
-        had = self._team.fetch(self._wanted)
+        had = self._team.look_again(self._wanted)
         known = {path: step for key in had for path, step in self._wanted.pop(key).steps.items()}
         if known:
             self._chunks.append(list(self._with_folders(known).values()))
@@ -321,18 +288,20 @@ class ModelPass:
             want = self._wanted.get(key)
             if want is None or self._calls.is_asked(key):
                 continue
-            generation, content = self._engine.frames.heads.memo(key)
+            generation, content = self._heads.memo(key)
             if content is not None:
                 # Another run has got it meanwhile.
                 known.update(self._wanted.pop(key).steps)
-            elif self._calls.is_claimed(key) or (ours := self._team.is_ours(key)) is False:
+            elif (
+                self._calls.is_claimed(key)
+                or (ours := self._team.is_ours(key, self._calls)) is False
+            ):
                 self._elsewhere = True
                 again.append((rank, key))
             elif ours is None:
                 known.update(self._wanted.pop(key).steps)
             else:
-                writer = self._writer(want)
-                prepare = self._prepare(want, writer)
+                writer, prepare = self._prepared(want.first)
                 self._calls.ask(key, generation, writer, prepare, due=self._team.gets_answers)
         for item in again:
             heapq.heappush(self._queue, item)
@@ -350,25 +319,21 @@ class ModelPass:
             )
         return len(self._wanted) + folders
 
-    def _writer(self, want: _Want) -> ModelWriter:
-        made = self.type.folder if want.is_folder else self.type.file
+    def _prepared(self, item: Item) -> tuple[ModelWriter, Prepare]:
+        """Who makes the request, and how; bodies are read here, files on the calling thread."""
+        made = self.type.folder if item.step.entry.folder is not None else self.type.file
         assert made is not None
         assert made.writer is not None
-        return made.writer
-
-    def _prepare(self, want: _Want, writer: ModelWriter) -> Prepare:
-        """What makes the request; bodies are read here, files on the calling thread."""
-        source = want.source
-        if isinstance(source, FileSource):
-            root, algorithm, file = self._engine.root, self._engine.algorithm, source
-            return lambda: writer.of_file(
-                FileInput(paths.split(file.path)[1], read_exactly(root, algorithm, file))
-            )
+        writer, source = made.writer, item.source
+        if isinstance(source, FolderSource):
+            children = self._pass.bodies.inputs_of(source.bodies)
+            return writer, lambda: writer.of_folder(children)
+        name = paths.split(source.path)[1]
         if isinstance(source, TextSource):
-            text = self._pass.body_of(source.content).encode()
-            return lambda: writer.of_file(FileInput(paths.split(source.path)[1], text))
-        children = self._pass.inputs_of(source.bodies)
-        return lambda: writer.of_folder(children)
+            text = self._pass.bodies.of(source.content).encode()
+            return writer, lambda: writer.of_file(FileInput(name, text))
+        root, algorithm, file = self._engine.root, self._engine.algorithm, source
+        return writer, lambda: writer.of_file(FileInput(name, read_exactly(root, algorithm, file)))
 
     def _make_the_rest(self) -> None:
         """Folders that no model writes are made from what there is, as in any other type."""
@@ -376,15 +341,6 @@ class ModelPass:
         if self._left is None and made is not None and made.writer is None:
             self._left = [step for step in self._steps.values() if step.entry.folder is not None]
             self._pass.patient = not self._recursive
-            for chunk in chunks(iter(self._still_stale(self._left)), CHUNK):
+            for chunk in chunks(iter(self._pass.still_stale(self._left)), CHUNK):
                 self._pass.run_steps(chunk)
             self._pass.patient = True
-
-    def _still_stale(self, steps: Iterable[Step]) -> list[Step]:
-        rules = self.type.rules
-        head_of = self._engine.frames.heads.heads_of(rules.type)
-        return [
-            step
-            for step in steps
-            if not rules.is_current(head_of(step.path, rules.agent_for(step.entry)), step.entry)
-        ]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
 
 from indexer.compiler import compile_stages
 from indexer.compose.candidates import Candidate, Loaded, digest, sealed
@@ -18,14 +18,21 @@ from indexer.compose.manifest import (
     replay_messages,
 )
 from indexer.compose.ordering import Ordering, custom_ordering, in_order
-from indexer.compose.relevance import Statistics
+from indexer.compose.relevance import Statistics, make_question
 from indexer.compose.rendering import Message
-from indexer.compose.request import RELEVANCE, Request, RequestError, make_request
-from indexer.compose.selection import Omitted, Selection, select
+from indexer.compose.request import NODE, RELEVANCE, Request, RequestError, make_request
+from indexer.compose.selection import Group, Omitted, Selection, select
 from indexer.compose.sources import Scope, looked_at, scope_of
 from indexer.core.arguments import Count
-from indexer.core.frames import GENERATED_AGENT_PREFIX, FrameId, Freshness
+from indexer.core.frames import (
+    GENERATED_AGENT_PREFIX,
+    REPEATING_AGENTS,
+    FrameId,
+    Freshness,
+    body_hash,
+)
 from indexer.core.paths import on_screen
+from indexer.core.roles import Role
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
@@ -38,13 +45,19 @@ from indexer.engine.search.corpus import (
     live_corpus,
 )
 from indexer.engine.search.manifests import bodies_of, find_manifest, manifest_record
+from indexer.engine.search.ranking import READ, FileHit
+from indexer.engine.search.source import SourceText
+from indexer.engine.sessions.policies import agreed_plugins
 from indexer.engine.tree.resolve import resolve_node
 from indexer.engine.tree.scan import look_at_files, tree_as_on_disk
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store.frames import FrameStore
 
-SHORTEST: Final = 10
-"""Tokens of the shortest message."""
+TOKENS_PER_FILE: Final = 200
+"""Of a budget: as many files are read for what their parts are worth, but not few."""
+
+USUAL_TOKENS: Final = 40
+"""Of an item: so many more files than the budget could show are not ranked."""
 
 _LOOKS: Final = 5
 """How often a composition is made anew because a file that it shows is another meanwhile."""
@@ -71,6 +84,12 @@ class _Gathered:
     statistics: Statistics | None
     without: list[tuple[Candidate, str]]
     """The first of those that a query does not find, which are counted but not yet named."""
+    groups: list[Group]
+    """The same order by path, where source stands between."""
+    hits: dict[str, FileHit]
+    """The files whose source may be shown."""
+    scores: dict[FrameId, int]
+    parts: dict[FrameId, dict[str, int]]
 
 
 class ContextDocument(TypedDict):
@@ -91,6 +110,18 @@ class ContextDocument(TypedDict):
     recorded: bool
     freshness_as_of: str
     missing: int | None
+    why: list[JsonObject] | None
+    """For each item what its score is made of, where that was asked for."""
+
+
+class _Composed(NamedTuple):
+    """What of a tree is shown, its manifest, and what its order rests on."""
+
+    manifest: JsonObject
+    selection: Selection
+    gathered: _Gathered
+    changed: set[str]
+    """Files that were not what the tree says when they were read."""
 
 
 def compose(
@@ -106,16 +137,25 @@ def compose(
     record: bool = False,
     types: Sequence[str] = (),
     agents: Sequence[str] = (),
+    only: bool = False,
     paths: Sequence[str] = (),
     related: Sequence[str] = (),
     since: str | None = None,
     until: str | None = None,
+    source: bool = True,
+    tests: bool = False,
+    docs: bool = False,
+    why: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ContextDocument:
-    """A bounded selection of frames as messages, with its manifest.
+    """A bounded selection of frames and source as messages, with its manifest.
 
     Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
-    The manifest is stored only on request.
+    For a query the best files' own text is shown too, unless `source` is false. Tests and
+    documents weigh less than the code they are about, unless `tests` or `docs` is true or the
+    query asks for them. `why` tells what each score is made of.
+    The manifest is stored only on request. Types, and agents, leave out all others; where they
+    give the order they leave out nothing, unless `only` says so.
     """
     if engine.trees.head() is None:
         raise NothingRecordedError("nothing has been recorded yet", hint="run `merkle scan`")
@@ -133,48 +173,85 @@ def compose(
             "require_fresh": require_fresh,
             "types": tuple(dict.fromkeys(types)),
             "agents": tuple(dict.fromkeys(agents)),
+            "only": only,
             "paths": tuple(dict.fromkeys(paths)),
             "since": since,
             "until": until,
+            "source": source,
+            "tests": tests,
+            "docs": docs,
         }
     )
     if request.query is not None:
         index_what_is_left(frames.heads, engine.on_writing_thread, progress)
     for _ in range(_LOOKS):
         tree = tree_as_on_disk(engine, looked_at(request))
-        manifest, selection = _selected(engine, tree, request)
-        shown = {item.loaded.candidate.path for item in selection.items}
-        if not engine.served or not look_at_files(engine, shown):
+        composed = _selected(engine, tree, request)
+        shown = {item.path for item in composed.selection.items} | composed.changed
+        moved = engine.served and look_at_files(engine, shown)
+        if not moved and not (composed.changed and not engine.served):
             break
+    manifest, selection, gathered, _ = composed
     if record:
         _record(engine, manifest, selection)
     document = _document(manifest_id(manifest), manifest, selection.messages(), record, "now")
     document["missing"] = sum(frames.missing.of(tree).values())
+    if why:
+        document["why"] = _why(selection, gathered)
     return document
 
 
-def _selected(engine: Engine, tree: Tree, request: Request) -> tuple[JsonObject, Selection]:
+def _selected(engine: Engine, tree: Tree, request: Request) -> _Composed:
     """What of a tree is shown, and its manifest."""
     frames, counter, omitted = engine.frames, engine.counter, Omitted()
     custom = custom_ordering(request.order)
     filters = Filters(request, _in_time(frames.store, request))
+    texts = SourceText(engine.root, engine.algorithm, tree)
     with live_corpus(engine, tree, searched=request.query is not None) as corpus:
-        gathered = _gather(corpus, request, tree, filters, omitted, custom)
+        gathered = _gather(corpus, request, tree, filters, omitted, custom, texts)
+    hits = gathered.hits
     selection = select(
-        gathered.ordered, request, lambda chunk: _load(frames, tree, chunk), counter, omitted
+        gathered.groups,
+        request,
+        lambda chunk: _load(frames, tree, chunk),
+        counter,
+        omitted,
+        (lambda path, room, again: texts.pieces(hits, path, room, again)) if hits else None,
     )
     omitted.name(gathered.without)
+    shown = sum(item.source is not None for item in selection.items)
+    sources = [(path, entry.content_id) for path in hits if (entry := tree.get(path)) is not None]
     manifest = make_manifest(
         root=tree.root_id.hex(),
         request=request,
         tokenizer=counter.encoding_name,
-        candidates=gathered.count,
-        candidates_sha256=sealed(gathered.base, selection.labels),
+        candidates=gathered.count + shown + selection.left_sources,
+        candidates_sha256=sealed(gathered.base, selection.labels, sources),
         statistics=gathered.statistics,
         selection=selection,
         omitted=omitted,
     )
-    return manifest, selection
+    return _Composed(manifest, selection, gathered, texts.changed)
+
+
+def _why(selection: Selection, gathered: _Gathered) -> list[JsonObject]:
+    """For each item that is shown, what its score is made of."""
+    told: list[JsonObject] = []
+    for item in selection.items:
+        if item.source is not None:
+            hit = gathered.hits[item.path]
+            units = {
+                hit.symbols[one.place].symbol: one.worth for one in hit.units if one.place >= 0
+            }
+            parts = {**hit.parts, "symbol": units.get(item.source.symbol or "", 0)}
+            told.append({"path": item.path, "score": hit.worth, "parts": parts})
+        else:
+            assert item.loaded is not None
+            frame_id = item.loaded.candidate.frame_id
+            score = gathered.scores.get(frame_id, 0)
+            parts = gathered.parts.get(frame_id, {})
+            told.append({"path": item.path, "score": score, "parts": parts})
+    return told
 
 
 def _resolved(engine: Engine, nodes: Sequence[str]) -> tuple[str, ...]:
@@ -210,6 +287,7 @@ def _gather(
     filters: Filters,
     omitted: Omitted,
     custom: Ordering | None,
+    texts: SourceText,
 ) -> _Gathered:
     """Sources, then filters, then the order."""
     scope = scope_of(request, lambda folder: _names(tree, folder))
@@ -220,29 +298,79 @@ def _gather(
         omitted.add_each(left)
     base = corpus.digest() if everything else digest(members)
     candidates: Sequence[Candidate] = members
-    scores: dict[FrameId, float] = {}
+    scores: dict[FrameId, int] = {}
+    parts: dict[FrameId, dict[str, int]] = {}
+    hits: dict[str, FileHit] = {}
     statistics = None
     without: list[tuple[Candidate, str]] = []
     if request.order == RELEVANCE and request.query is not None:
-        # No message is shorter than this, so that more candidates could not be shown anyway.
-        pool = max(POOL, request.budget // SHORTEST)
+        pool = max(POOL, request.budget // USUAL_TOKENS)
         within = None if everything else members
-        ranked = corpus.rank(request.query, within, request.nodes, pool)
-        scores, statistics = ranked.scores, ranked.statistics
-        matching = [row for row in ranked.pool if scores[row.frame_id] > 0]
-        candidates = matching + [
+        asked = [Role.TEST] * request.tests + [Role.DOCUMENT] * request.docs
+        question = make_question(request.query, asked)
+        read = max(READ, request.budget // TOKENS_PER_FILE)
+        ranked = corpus.rank(question, within, texts.of, request.nodes, pool, read)
+        scores, statistics, parts = ranked.scores, ranked.statistics, ranked.parts
+        candidates = ranked.pool + [
             row
             for row in corpus.at(sorted(scope.single))
             if row.frame_id not in scores and (everything or filters.reason(row) is None)
         ]
+        if request.source and filters.has_source:
+            hits = {
+                hit.path: hit
+                for hit in ranked.files[:read]
+                if hit.worth > 0
+                and not hit.stale
+                and (scope.everything or hit.path in scope.single or scope.within(hit.path))
+                and filters.is_named(hit.path)
+                and texts.of(hit.path) is not None
+            }
         named = {row.frame_id for row in candidates}
         without = [pair for pair in ranked.without if pair[0].frame_id not in named]
-        _leave_out(members, candidates, ranked.matched - len(ranked.pool), omitted)
+        if hits:
+            # Where source takes its part, what only repeats a file further down has no chance.
+            first = {hit.path for hit in ranked.files[:read]}
+            candidates = [
+                row
+                for row in candidates
+                if row.agent not in REPEATING_AGENTS
+                or row.path in first
+                or row.frame_id not in scores
+                or tree.folder(row.path) is not None
+            ]
+        less = len(named) - len(candidates) + ranked.less
+        _leave_out(members, candidates, min(less, len(members) - len(candidates)), omitted)
     ordered = in_order(candidates, request, scores, custom)
     if custom is not None and len(ordered) < len(candidates):
         kept = {row.frame_id for row in ordered}
         omitted.add([row for row in candidates if row.frame_id not in kept], "ordering")
-    return _Gathered(len(members), base, ordered, statistics, without)
+    groups = _by_path(ordered, request, scores, hits) if hits else [Group("", ordered)]
+    return _Gathered(len(members), base, ordered, statistics, without, groups, hits, scores, parts)
+
+
+def _by_path(
+    ordered: Sequence[Candidate],
+    request: Request,
+    scores: Mapping[FrameId, int],
+    hits: Mapping[str, FileHit],
+) -> list[Group]:
+    """What is offered path by path: a file's source behind what was written about it."""
+    named = frozenset(request.nodes if NODE in request.sources else ())
+    best = {path: hit.worth for path, hit in hits.items()}
+    rows: dict[str, list[Candidate]] = {path: [] for path in hits}
+    for row in ordered:
+        rows.setdefault(row.path, []).append(row)
+        best[row.path] = max(best.get(row.path, 0), scores.get(row.frame_id, 0))
+    return [
+        Group(
+            path,
+            [row for row in rows[path] if row.agent not in REPEATING_AGENTS],
+            path in hits,
+            [row for row in rows[path] if row.agent in REPEATING_AGENTS],
+        )
+        for path in sorted(rows, key=lambda one: (one not in named, -best[one], one))
+    ]
 
 
 def _names(tree: Tree, folder: str) -> list[str]:
@@ -276,10 +404,10 @@ def _load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded
     )
     loaded = []
     for row in chunk:
-        head = frames.heads.head(row.path, row.type, row.agent)
+        head = frames.heads.live_frame((row.path, row.type, row.agent), row.frame_id)
         stored = frames.heads.has_frame(row.frame_id)
         body = bodies.get(row.content) if stored else None
-        if head is None or head.frame_id != row.frame_id:
+        if head is None:
             # It moved while this was put together; what was gathered is shown as what it is now.
             judged = Judged(Freshness.STALE, "a later frame took its place")
         else:
@@ -292,9 +420,12 @@ def _record(engine: Engine, manifest: JsonObject, selection: Selection) -> None:
     """Store a manifest with what it shows; the same one again changes nothing."""
     if engine.frames.store.manifests(manifest_id(manifest)):
         return
-    bodies = {
-        item.loaded.candidate.content.hex(): item.loaded.body or "" for item in selection.items
-    }
+    bodies = {}
+    for item in selection.items:
+        if item.source is not None:
+            bodies[body_hash(item.source.body).hex()] = item.source.body
+        elif item.loaded is not None:
+            bodies[item.loaded.candidate.content.hex()] = item.loaded.body or ""
     engine.records.write([manifest_record(manifest, bodies, engine.clock.now_ns())])
 
 
@@ -318,6 +449,7 @@ def _document(
         "freshness_as_of": as_of,
         # Told of the present only.
         "missing": None,
+        "why": None,
     }
 
 
@@ -337,11 +469,20 @@ def replay(engine: Engine, manifest: str) -> ContextDocument:
     return _document(identity, found, messages, True, "recorded")
 
 
+class StagesDocument(TypedDict):
+    """Result of `compile`: the stages, and SHA-256 of the first three."""
+
+    hashes: dict[str, str]
+    schema_version: str
+    stages: JsonObject
+
+
 def compile_events(
     engine: Engine, events: Sequence[object], policy: Mapping[str, object] | None = None
-) -> JsonObject:
+) -> StagesDocument:
     """The staged compiler on a stream of events.
 
     It needs nothing of the workspace, as `indexer.compile_stages` shows.
     """
-    return dict(compile_stages(events, policy).to_json())
+    plugins = agreed_plugins(engine.root, policy)
+    return cast(StagesDocument, compile_stages(events, policy, plugins=plugins).to_json())

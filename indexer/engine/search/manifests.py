@@ -160,4 +160,5 @@ def compare_manifests(store: FrameStore, old: str, new: str) -> DiffDocument:
         "modified": found["modified"],
         "renamed": [],
         "frames": found["frames"],
+        "notes": [],
     }

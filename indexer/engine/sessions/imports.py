@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from indexer.core.arguments import File
+from indexer.core.arguments import File, exactly_one
 from indexer.core.clock import Clock
 from indexer.core.secrets import check_secrets
 from indexer.core.tokens import TokenCounter
+from indexer.engine.sessions.author import checked_author
+from indexer.engine.sessions.read import ChatFormat
 from indexer.engine.sessions.write import SessionContentError, check_name
-from indexer.errors import UsageError
 from indexer.sessions import Session
 from indexer.sessions import import_session as import_document
-from indexer.sessions.chat import FORMATS, import_chat
+from indexer.sessions.chat import import_chat
 from indexer.sessions.documents import DocumentError, read_document
 
 if TYPE_CHECKING:
@@ -35,14 +36,16 @@ class ImportedSessionDocument(TypedDict):
     warnings: list[str]
 
 
+@exactly_one("file", "data")
 def import_session(
     engine: Engine,
     file: File | None = None,
     *,
     name: str,
     data: str | None = None,
-    form: str | None = None,
+    form: ChatFormat | None = None,
     allow_secrets: bool = False,
+    agent: str | None = None,
 ) -> ImportedSessionDocument:
     """A new session from an export, a snapshot or a chat log.
 
@@ -53,7 +56,8 @@ def import_session(
     if request is None or not request.again:
         engine.sessions.check_free(name)
     document = read_document(_bytes_of(file, data))
-    session = _read(name, document, form, engine.clock, engine.counter)
+    author = checked_author(engine, agent)
+    session = _read(name, document, form, engine.clock, engine.counter, author)
     if not allow_secrets:
         check_secrets(SessionContentError, "session", document)
     kept = engine.sessions.create(name, session)
@@ -69,21 +73,22 @@ def import_session(
 
 
 def _read(
-    name: str, document: Any, form: str | None, clock: Clock, counter: TokenCounter
+    name: str,
+    document: Any,
+    form: str | None,
+    clock: Clock,
+    counter: TokenCounter,
+    author: str | None,
 ) -> Session:
     try:
         if form is None:
-            return import_document(document, name, clock=clock, counter=counter)
-        if form not in FORMATS:
-            raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
-        return import_chat(document, name, clock=clock, counter=counter, form=form)
+            return import_document(document, name, clock=clock, counter=counter, author=author)
+        return import_chat(document, name, clock=clock, counter=counter, form=form, author=author)
     except RecursionError:
         raise DocumentError("the document is nested too deeply") from None
 
 
 def _bytes_of(file: Path | None, data: str | None) -> bytes | str:
-    if (file is None) == (data is None):
-        raise UsageError("an import needs either a file or its content")
     if data is not None:
         return data
     assert file is not None

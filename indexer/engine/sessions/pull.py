@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from indexer.core.arguments import Count, Whole
 from indexer.engine.documents import JsonObject
 from indexer.engine.search.compose import ContextDocument, compose
+from indexer.engine.sessions.author import checked_author
 from indexer.sessions import CommitRecord, Placement, Session, make_content
+from indexer.sessions import context as attributes
+from indexer.sessions.context import KIND, NODE_TYPE, fenced
 from indexer.store.sessions import FRAME_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -18,16 +21,46 @@ TTL: Final = 1
 """Cycles that pulled context stays, unless told otherwise: for the snapshot it was pulled into."""
 OFFSET: Final = -1
 """Before the core of the turn: what is known comes before what is asked."""
-NODE_TYPE: Final = "cb:context"
 MANIFEST: Final = "merkle:manifest_id"
 _NAMED: Final = {
     "frame_id": FRAME_ATTRIBUTE,
-    "path": "merkle:path",
-    "type": "merkle:type",
-    "agent": "merkle:agent",
-    "freshness": "merkle:freshness",
-    "because": "merkle:because",
+    "path": attributes.PATH,
+    "type": attributes.TYPE,
+    "agent": attributes.AGENT,
+    "symbol": attributes.SYMBOL,
+    "content_id": attributes.CONTENT_ID,
+    "freshness": attributes.FRESHNESS,
+    "because": attributes.BECAUSE,
 }
+
+
+class PulledItemDocument(TypedDict):
+    """A block that was added, and the frame that it shows."""
+
+    id: str
+    tokens: int
+    frame_id: str | None
+    """None for lines of a file, which have a `content_id` instead."""
+    path: str
+    type: str
+    agent: str | None
+    symbol: str | None
+    content_id: str | None
+    freshness: str
+    because: str | None
+
+
+class PulledContextDocument(TypedDict):
+    """Result of `session pull`."""
+
+    items: list[PulledItemDocument]
+    tokens: int
+    total_tokens: int
+    live_tokens: int
+    cycle: int
+    manifest_id: str | None
+    omitted: JsonObject
+    warnings: list[str]
 
 
 def pull(
@@ -36,17 +69,20 @@ def pull(
     nodes: Sequence[str] = (),
     *,
     budget: Count | None = None,
-    ttl: Count | None = None,
-    offset: Whole | None = None,
+    ttl: Count = TTL,
+    offset: Whole = OFFSET,
     query: str | None = None,
     max_frames: Count | None = None,
     require_fresh: bool = False,
-) -> JsonObject:
+    agent: str | None = None,
+) -> PulledContextDocument:
     """Compose workspace context into the active head, as blocks that name their frames.
 
-    All that is composed is appended, or nothing is.
+    Each is fenced as data: what a file says is nobody's words. All that is composed is
+    appended, or nothing is.
     """
     sessions = engine.sessions
+    author = checked_author(engine, agent)
     # A session that does not exist is refused before anything is composed.
     sessions.open(name)
     composed = compose(
@@ -57,23 +93,39 @@ def pull(
         max_frames=max_frames,
         require_fresh=require_fresh,
     )
-    stay = TTL if ttl is None else ttl
-    place = OFFSET if offset is None else offset
+    messages = [{**one, "content": fenced(one["content"])} for one in composed["messages"]]
+    kept = _within(engine, composed, messages)
 
-    def append(session: Session) -> JsonObject:
+    def append(session: Session) -> PulledContextDocument:
         warnings: list[str] = []
         records = []
         # Items are in order of relevance, messages in that of their frames; an item knows its own.
-        for item in sorted(composed["items"], key=lambda item: int(item["message"])):
-            message = composed["messages"][item["message"]]
+        for item in sorted(kept, key=lambda item: int(item["message"])):
+            message = messages[item["message"]]
             content = make_content("dialogue", text=message["content"], role=message["role"])
-            plan = session.plan_append(content, _where(composed, item, stay, place))
+            plan = session.plan_append(content, _where(composed, item, ttl, offset))
             session.apply(plan)
             records.append(plan.record)
             warnings = list(plan.warnings)
         return _document(session, records, composed["omitted"], warnings)
 
-    return sessions.write_several(name, append, _told_again)
+    return sessions.write_several(name, append, _told_again, author)
+
+
+def _within(
+    engine: Engine, composed: ContextDocument, messages: Sequence[Mapping[str, str]]
+) -> list[JsonObject]:
+    """The most relevant items that fit the budget with their fences; the others are told of."""
+    kept: list[JsonObject] = []
+    chosen: list[Mapping[str, str]] = []
+    for item in composed["items"]:
+        more = [*chosen, messages[item["message"]]]
+        if engine.counter.count_messages(more) <= composed["budget"]:
+            kept, chosen = [*kept, item], more
+        else:
+            counts = composed["omitted"]["counts"]
+            counts["budget"] = counts.get("budget", 0) + 1
+    return kept
 
 
 def _where(composed: ContextDocument, item: Mapping[str, Any], ttl: int, offset: int) -> Placement:
@@ -85,6 +137,7 @@ def _where(composed: ContextDocument, item: Mapping[str, Any], ttl: int, offset:
         offset=offset,
         ttl=ttl,
         node_type=NODE_TYPE,
+        kind=KIND,
         attributes={**named, MANIFEST: composed["manifest_id"]},
         provenance="compose",
     )
@@ -92,18 +145,20 @@ def _where(composed: ContextDocument, item: Mapping[str, Any], ttl: int, offset:
 
 def _document(
     session: Session, records: Sequence[Any], omitted: JsonObject, warnings: list[str]
-) -> JsonObject:
+) -> PulledContextDocument:
     items = []
     for record in records:
         assert isinstance(record, CommitRecord)
         given = record.placed[-1].node.attributes
         told = {key: given.get(attribute) for key, attribute in _NAMED.items()}
-        items.append({"id": record.node_id, "tokens": record.token_count, **told})
+        item = {"id": record.node_id, "tokens": record.token_count, **told}
+        items.append(cast(PulledItemDocument, item))
     manifests = {record.placed[-1].node.attributes[MANIFEST] for record in records}
     return {
         "items": items,
         "tokens": sum(item["tokens"] for item in items),
         "total_tokens": session.state.log.total_tokens,
+        "live_tokens": session.tokens,
         "cycle": session.state.working_cycle,
         "manifest_id": manifests.pop() if manifests else None,
         "omitted": omitted,
@@ -111,7 +166,7 @@ def _document(
     }
 
 
-def _told_again(session: Session, last: int) -> JsonObject:
+def _told_again(session: Session, last: int) -> PulledContextDocument:
     """What a pull that was cut off after it had been done would have said, but for the rest."""
     records: list[CommitRecord] = []
     manifest = None

@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, cast
 
-from indexer.core.arguments import Count
+from indexer.compiler import Plugins
+from indexer.core.arguments import Count, one_of
+from indexer.core.canonical import canonical_json
 from indexer.core.clock import iso_utc
 from indexer.engine.documents import JsonObject
-from indexer.errors import UsageError
+from indexer.engine.sessions.labels import labels_of
+from indexer.engine.sessions.policies import agreed_plugins
+from indexer.errors import ArgumentsError
 from indexer.sessions import CompileOptions, SelectOptions, Session
-from indexer.sessions.chat import FORMATS
-from indexer.sessions.chat_export import export_chat
-from indexer.sessions.compile import compile_blocks
+from indexer.sessions.chat_export import Chat, chat_of
+from indexer.sessions.compile import Compiled, compile_blocks
+from indexer.sessions.contentdiff import MODES
+from indexer.sessions.diff import Diff, Moved
 from indexer.sessions.documents import document_bytes, exported_bytes
+from indexer.sessions.providers import FORMATS
 from indexer.sessions.render import provider_thread, thread_text
+from indexer.sessions.sent import MESSAGES, compiled_bytes, provider_items
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 STAGES: Final = ("RAW", "SPEC", "HEADER", "FROZEN")
+Stage = Annotated[str, one_of(*STAGES, *map(str.lower, STAGES))]
+Mode = Annotated[str, one_of(*MODES)]
+ChatFormat = Annotated[str, one_of(*FORMATS)]
 RECENT: Final = 20
 """Cycles that `show` lists."""
+
+
+class FoundDocument(TypedDict):
+    """Result of `session select`."""
+
+    ids: list[str]
+
+
+class _RangeDocument(TypedDict):
+    query: str
+    snapshots: list[str]
+    diffs: list[JsonObject]
+    mode: str
+
+
+class RangeDocument(_RangeDocument, total=False):
+    """Result of `session select` over a range of snapshots."""
+
+    limits: JsonObject
+    warnings: list[str]
+    errors: list[JsonObject]
 
 
 def select(
@@ -30,12 +62,12 @@ def select(
     selector: str,
     *,
     include_content: bool = False,
-    content_mode: str = "unified",
+    content_mode: Mode = "unified",
     context_lines: Count = 3,
     max_snapshots: Count | None = None,
     max_changes: Count | None = None,
     materialize: Sequence[str] = (),
-) -> JsonObject:
+) -> FoundDocument | RangeDocument:
     """Ids that a selector finds, or what changed over a range of snapshots."""
     options = SelectOptions(
         include_content,
@@ -46,15 +78,21 @@ def select(
         max_changes,
     )
     found = engine.sessions.read(name, lambda s: s.select(selector, options))
-    return found if isinstance(found, dict) else {"ids": found}
+    return cast(RangeDocument, found) if isinstance(found, dict) else {"ids": found}
+
+
+class SnapshotDiffDocument(Diff):
+    """Result of `session diff`."""
+
+    moves: list[Moved]
 
 
 def diff(
     engine: Engine, name: str, older: str, newer: str, selector: str | None = None
-) -> JsonObject:
+) -> SnapshotDiffDocument:
     """What differs between two snapshots."""
 
-    def compare(session: Session) -> JsonObject:
+    def compare(session: Session) -> SnapshotDiffDocument:
         moves = session.moves(older, newer, selector)
         return {**session.diff(older, newer, selector), "moves": moves}
 
@@ -69,8 +107,17 @@ class RenderedDocument(TypedDict):
     thread: str
 
 
+ATTEMPT: Final = "attempt:"
+"""With an attempt's id, what is rendered is what that attempt sent."""
+
+
 def render(engine: Engine, name: str, snapshot: str | None = None) -> RenderedDocument:
-    """The provider thread, as text; it stands under `thread`."""
+    """The provider thread of a snapshot, as text; it stands under `thread`.
+
+    Of `attempt:ID` it is what that attempt sent, byte for byte.
+    """
+    if snapshot is not None and snapshot.startswith(ATTEMPT):
+        return _sent(engine, name, snapshot.removeprefix(ATTEMPT))
 
     def look(session: Session) -> tuple[int, list[dict[str, Any]]]:
         view = session.view(snapshot)
@@ -80,6 +127,30 @@ def render(engine: Engine, name: str, snapshot: str | None = None) -> RenderedDo
     return {"name": name, "cycle": cycle, "thread": thread_text(thread)}
 
 
+class _CompiledDocument(TypedDict):
+    messages: list[JsonObject]
+    token_count: int
+    commit_count: int
+    token_source: str
+    unpaired: list[str]
+    """Calls and results that were left out because no provider takes one without the other."""
+    hashes: dict[str, str]
+    sha256: str
+    """Of the bytes to send."""
+    context: list[JsonObject]
+    """What became of each block of context."""
+
+
+class CompiledDocument(_CompiledDocument, total=False):
+    """Result of `session compile`; `stage` where one was asked for, `form` where one was."""
+
+    stage: JsonObject
+    blocks: dict[str, str]
+    """Which block each id of the stage stands for."""
+    form: str
+    system: Any
+
+
 def compile_session(
     engine: Engine,
     name: str,
@@ -87,27 +158,85 @@ def compile_session(
     as_of: str | None = None,
     up_to: str | None = None,
     show_edits: bool = False,
-    stage: str | None = None,
+    stage: Stage | None = None,
     roles: Mapping[str, str] | None = None,
     policy: Mapping[str, Any] | None = None,
-) -> JsonObject:
-    """The session as messages for a model.
+    form: ChatFormat | None = None,
+) -> CompiledDocument:
+    """The session as messages for a model, in a provider's form where one is named.
 
-    With a stage's name, also what went through that stage.
+    With a stage's name, also what went through that stage. Context that no longer holds is
+    labelled, or replaced by what was pulled later; `context` tells which.
     """
-    options = CompileOptions(show_edits, dict(roles or {}), policy)
     wanted = stage.upper() if stage is not None else None
-    if wanted is not None and wanted not in STAGES:
-        raise UsageError(f"unknown stage {stage!r}", hint=f"use one of: {', '.join(STAGES)}")
-    blocks = engine.sessions.read(name, lambda s: s.reading(as_of=as_of, up_to=up_to))
-    compiled = compile_blocks(blocks(), options, engine.counter)
-    staged = compiled.stages.to_json()
-    document: JsonObject = {**compiled.to_json(), "hashes": staged["hashes"]}
+    blocks = engine.sessions.read(name, lambda s: s.reading(as_of=as_of, up_to=up_to))()
+    compiled = compile_blocks(
+        blocks,
+        CompileOptions(
+            show_edits,
+            dict(roles or {}),
+            policy,
+            # What is read of the past is labelled as it was then.
+            labels_of(engine, blocks) if as_of is None and up_to is None else {},
+            agreed_plugins(engine.root, policy),
+        ),
+        engine.counter,
+    )
+    staged: JsonObject = compiled.stages.to_json()
+    document: CompiledDocument = {
+        "messages": [message.to_json() for message in compiled.messages],
+        "token_count": compiled.token_count,
+        "commit_count": compiled.commit_count,
+        "token_source": compiled.token_source,
+        "unpaired": [],
+        "hashes": staged["hashes"],
+        "sha256": hashlib.sha256(compiled_bytes(compiled, form or MESSAGES)).hexdigest(),
+        "context": [note.to_json() for note in compiled.context],
+    }
+    if form is not None:
+        _put_in_form(engine, document, compiled, form)
     if wanted is not None:
-        stages = staged["stages"]
-        assert isinstance(stages, dict)
-        document["stage"] = stages[wanted]
+        document["stage"] = staged["stages"][wanted]
+        document["blocks"] = dict(compiled.ids)
     return document
+
+
+def _put_in_form(engine: Engine, document: CompiledDocument, compiled: Compiled, form: str) -> None:
+    """The messages as a provider takes them, and which calls and results it would not take."""
+    items, document["unpaired"] = provider_items(compiled.used)
+    chat = chat_of(items, form)
+    document["form"] = form
+    document["token_count"] = _tokens(engine, chat)
+    document["messages"] = chat if isinstance(chat, list) else chat["messages"]
+    if isinstance(chat, dict) and "system" in chat:
+        document["system"] = chat["system"]
+
+
+def _tokens(engine: Engine, chat: Chat) -> int:
+    """The tokens of a provider's messages; what is no text counts as the JSON it is sent as."""
+    messages = list(chat) if isinstance(chat, list) else list(chat["messages"])
+    if isinstance(chat, dict) and "system" in chat:
+        messages.insert(0, {"role": "system", "content": chat["system"]})
+    return engine.counter.count_messages(
+        [
+            {
+                key: value if isinstance(value, str) else canonical_json(value).decode()
+                for key, value in message.items()
+                if value is not None
+            }
+            for message in messages
+        ]
+    )
+
+
+def _sent(engine: Engine, name: str, attempt_id: str) -> RenderedDocument:
+    def look(session: Session) -> tuple[JsonObject, Callable[[Plugins | None], bytes]]:
+        again = session.sent(attempt_id)
+        return dict(session.state.log.attempts[attempt_id]), again
+
+    attempt, again = engine.sessions.read(name, look)
+    data = again(agreed_plugins(engine.root, attempt["sent"].get("policy")))
+    return {"name": name, "cycle": attempt["cycle_id"], "thread": data.decode()}
 
 
 class ExportedSessionDocument(TypedDict):
@@ -118,17 +247,14 @@ class ExportedSessionDocument(TypedDict):
 
 
 def export(
-    engine: Engine, name: str, snapshot: str | None = None, *, form: str | None = None
+    engine: Engine, name: str, snapshot: str | None = None, *, form: ChatFormat | None = None
 ) -> ExportedSessionDocument:
     """A session with its log, a snapshot, or a chat log; its text stands under `data`."""
     sessions = engine.sessions
-    if form is not None and form not in FORMATS:
-        raise UsageError(f"unknown format {form!r}", hint=f"use one of: {', '.join(FORMATS)}")
     if form is not None:
         if snapshot is not None:
-            raise UsageError("a chat log is of the session as it is, not of a snapshot")
-        chat = sessions.read(name, lambda s: export_chat(s, form))
-        data = document_bytes(chat)
+            raise ArgumentsError("a chat log is of the session as it is, not of a snapshot")
+        data = document_bytes(sessions.read(name, lambda s: s.chat(form)))
     elif snapshot is not None:
         data = document_bytes(sessions.read(name, lambda s: s.document(snapshot)))
     else:
@@ -144,9 +270,9 @@ class SessionsDocument(TypedDict):
     sessions: list[JsonObject]
 
 
-def list_sessions(engine: Engine) -> SessionsDocument:
-    """Every session."""
-    found = engine.sessions.store.summaries()
+def list_sessions(engine: Engine, *, deleted: bool = False) -> SessionsDocument:
+    """Every session, or every one that is deleted and can be restored."""
+    found = engine.sessions.store.summaries(deleted=deleted)
     for each in found:
         each["opened_at"] = iso_utc(each.pop("opened_ns"))
         each["updated_at"] = iso_utc(each.pop("updated_ns"))
@@ -154,24 +280,56 @@ def list_sessions(engine: Engine) -> SessionsDocument:
     return {"sessions": found}
 
 
+class CycleDocument(TypedDict):
+    """One sealed cycle."""
+
+    cycle: int
+    at: str
+    turn: str
+
+
+class ShownDocument(TypedDict):
+    """Result of `session show`; of its cycles the newest 20."""
+
+    name: str
+    origin: str
+    cycle: int
+    records: int
+    commits: int
+    tokens: int
+    live_tokens: int
+    budget: JsonObject
+    prune: JsonObject | None
+    head: str | None
+    cycles: list[CycleDocument]
+    attempts: list[JsonObject]
+
+
+class ShownTreeDocument(ShownDocument):
+    """The same, with the tree of a snapshot."""
+
+    tree: JsonObject
+
+
 def show(
     engine: Engine, name: str, *, snapshot: str | None = None, tree: bool = False
-) -> JsonObject:
+) -> ShownDocument | ShownTreeDocument:
     """One session in figures, with a snapshot's tree on request."""
 
-    def look(session: Session) -> JsonObject:
+    def look(session: Session) -> ShownDocument | ShownTreeDocument:
         state = session.state
-        seals = [
+        seals: list[CycleDocument] = [
             {"cycle": seal.cycle, "at": seal.at_iso, "turn": seal.turn}
             for seal in reversed(state.seals[-RECENT:])
         ]
-        document: JsonObject = {
+        document: ShownDocument = {
             "name": name,
             "origin": session.name,
             "cycle": session.cycle,
             "records": len(state.records),
             "commits": len(state.log.commits),
             "tokens": state.log.total_tokens,
+            "live_tokens": session.tokens,
             "budget": state.budget.to_json(),
             "prune": state.policy.to_json() if state.policy is not None else None,
             "head": session.head,
@@ -179,7 +337,7 @@ def show(
             "attempts": [dict(each) for each in state.log.attempts.values()],
         }
         if tree or snapshot is not None:
-            document["tree"] = session.document(snapshot)
+            return {**document, "tree": session.document(snapshot)}
         return document
 
     return engine.sessions.read(name, look)

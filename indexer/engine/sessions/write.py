@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
-from indexer.core.arguments import Count, Whole
+from indexer.core.arguments import Count, Whole, exactly_one, one_of
 from indexer.core.canonical import canonical_json
-from indexer.core.secrets import check_secrets, mask
+from indexer.core.secrets import check_secrets
 from indexer.engine.documents import JsonObject
-from indexer.errors import UsageError
+from indexer.engine.sessions.author import checked_author
+from indexer.errors import ArgumentsError, UsageError
 from indexer.sessions import (
-    Attempt,
     CommitRecord,
     Note,
     OpRecord,
@@ -23,13 +23,26 @@ from indexer.sessions import (
     make_content,
 )
 from indexer.sessions.budget import REJECT, WARN
-from indexer.sessions.content import PRIORITIES
+from indexer.sessions.content import (
+    CALL_ID,
+    CONTENT_TYPES,
+    DIRECTIONS,
+    PRIORITIES,
+    STATUSES,
+    TOOL_IO,
+)
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 LONGEST: Final = 1 << 20
 """Bytes of a content, at most; a request that holds it stays within what the service takes."""
+
+OnBudget = Annotated[str, one_of(WARN, REJECT)]
+BlockType = Annotated[str, one_of(*CONTENT_TYPES)]
+Priority = Annotated[str, one_of(*PRIORITIES)]
+Direction = Annotated[str, one_of(*DIRECTIONS)]
+ToolStatus = Annotated[str, one_of(*STATUSES)]
 
 LONGEST_NAME: Final = 200
 
@@ -74,22 +87,21 @@ def new(
     name: str,
     *,
     budget: Count | None = None,
-    on_budget: str | None = None,
+    on_budget: OnBudget | None = None,
     max_nodes: Count | None = None,
     max_tokens: Count | None = None,
     protect_turns: Count | None = None,
+    agent: str | None = None,
 ) -> BegunDocument:
     """Begin a session, with a token budget and limits that pruning keeps."""
     check_name(name)
-    if on_budget is not None and on_budget not in (WARN, REJECT):
-        raise UsageError(f"unknown action {on_budget!r}", hint=f"use {WARN} or {REJECT}")
     if on_budget is not None and budget is None:
-        raise UsageError("there is no budget to act on", hint="give a budget too")
+        raise ArgumentsError("there is no budget to act on", hint="give a budget too")
     policy = None
     if max_nodes is not None or max_tokens is not None:
         policy = PrunePolicy(max_nodes, max_tokens, protect_turns or 0)
     elif protect_turns is not None:
-        raise UsageError(
+        raise ArgumentsError(
             "nothing is pruned, so nothing needs protection", hint="give max_nodes or max_tokens"
         )
     session = Session.new(
@@ -98,6 +110,7 @@ def new(
         counter=engine.counter,
         budget=TokenBudget(budget, on_budget or WARN),
         prune=policy,
+        author=checked_author(engine, agent),
     )
     made = engine.sessions.create(name, session)
     return {
@@ -114,8 +127,23 @@ def _content(
     payload: Mapping[str, Any] | None,
     role: str | None,
     label: str | None,
+    direction: str | None = None,
+    status: str | None = None,
 ) -> dict[str, Any]:
-    content = make_content(content_type, text=text, payload=payload, role=role, name=label)
+    content = make_content(
+        content_type,
+        text=text,
+        payload=payload,
+        role=role,
+        name=label,
+        direction=direction,
+        status=status,
+    )
+    return checked_size(content)
+
+
+def checked_size(content: dict[str, Any]) -> dict[str, Any]:
+    """A content that is not too long to be kept."""
     size = len(canonical_json(content))
     if size > LONGEST:
         raise SessionContentError(
@@ -138,6 +166,8 @@ class CommittedDocument(TypedDict):
     content_hash: str
     tokens: int
     total_tokens: int
+    live_tokens: int
+    """Of what is live, which a budget is about."""
     cycle: int
     warnings: list[str]
 
@@ -148,11 +178,12 @@ class EditedDocument(CommittedDocument):
     target: str | None
 
 
+@exactly_one("text", "payload")
 def append(
     engine: Engine,
     name: str,
     *,
-    type: str,
+    type: BlockType,
     role: str | None = None,
     text: str | None = None,
     payload: Mapping[str, Any] | None = None,
@@ -169,10 +200,22 @@ def append(
     attributes: Mapping[str, Any] | None = None,
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    direction: Direction | None = None,
+    call_id: str | None = None,
+    status: ToolStatus | None = None,
     allow_secrets: bool = False,
+    agent: str | None = None,
 ) -> CommittedDocument:
-    """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
-    content = _content(type, text, payload, role, label)
+    """Add a block; `label` names who speaks, the tool, or the kind of artifact.
+
+    A tool's call and its result have a `direction`, share a `call_id`, and may have a
+    `status`.
+    """
+    content = _content(type, text, payload, role, label, direction, status)
+    if call_id is not None:
+        if type != TOOL_IO:
+            raise UsageError(f"a block of type {type} answers no call", hint=f"use {TOOL_IO}")
+        attributes = {**(attributes or {}), CALL_ID: call_id}
     where = _placement(
         region=region,
         parent=parent,
@@ -190,16 +233,19 @@ def append(
     note = Note(message, metadata)
     if not allow_secrets:
         _check_secrets(content, where, note)
-    session, plan = engine.sessions.write(name, lambda s: s.plan_append(content, where, note))
+    session, plan = engine.sessions.write(
+        name, lambda s: s.plan_append(content, where, note), checked_author(engine, agent)
+    )
     return _committed(session, plan)
 
 
+@exactly_one("text", "payload")
 def edit(
     engine: Engine,
     name: str,
     target: str,
     *,
-    type: str | None = None,
+    type: BlockType | None = None,
     role: str | None = None,
     text: str | None = None,
     payload: Mapping[str, Any] | None = None,
@@ -210,6 +256,7 @@ def edit(
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     allow_secrets: bool = False,
+    agent: str | None = None,
 ) -> EditedDocument:
     """Replace what a block says when compiled; what it said stays in the tree."""
     where = _placement(ttl=ttl, priority=priority, id=id)
@@ -223,19 +270,23 @@ def edit(
         kept = before if kind == commit.content_type else {}
         who = role if role is not None else kept.get("role")
         called = label if label is not None else kept.get(_NAMED.get(kind, "name"))
-        content = _content(kind, text, payload, who, called)
+        # A payload that is a whole content says for itself what it is.
+        whole = payload is not None and kind == TOOL_IO and payload.keys() >= _WHOLE
+        stays = kept if kind == TOOL_IO and not whole else {}
+        content = _content(
+            kind, text, payload, who, called, stays.get("direction"), stays.get("status")
+        )
         if not allow_secrets:
             _check_secrets(content, where, note)
-        if text is not None and kind == "tool_io" and "direction" in kept:
-            content["direction"] = kept["direction"]
         return session.plan_edit(target, content, where, note)
 
-    session, done = engine.sessions.write(name, plan)
+    session, done = engine.sessions.write(name, plan, checked_author(engine, agent))
     assert isinstance(done.record, CommitRecord)
     return {**_committed(session, done), "target": done.record.reply_to}
 
 
-_NAMED: Final = {"tool_io": "tool_name", "artifact": "artifact_type"}
+_NAMED: Final = {TOOL_IO: "tool_name", "artifact": "artifact_type"}
+_WHOLE: Final = frozenset({"tool_name", "direction", "payload"})
 
 
 def _committed(session: Session, plan: Plan) -> CommittedDocument:
@@ -247,9 +298,20 @@ def _committed(session: Session, plan: Plan) -> CommittedDocument:
         "content_hash": record.content_hash,
         "tokens": record.token_count,
         "total_tokens": session.state.log.total_tokens,
+        "live_tokens": session.tokens,
         "cycle": session.state.working_cycle,
         "warnings": list(plan.warnings),
     }
+
+
+def said_anew(
+    before: Mapping[str, Any], text: str | None, payload: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The content of a block with other words, and all else that it had."""
+    kind = before["content_type"]
+    label = before.get(_NAMED.get(kind, "name"))
+    content = _content(kind, text, payload, before.get("role"), label)
+    return {**before, **content, **{k: before[k] for k in ("direction", "role") if k in before}}
 
 
 class AnnotatedDocument(TypedDict):
@@ -261,27 +323,49 @@ class AnnotatedDocument(TypedDict):
 
 
 def annotate(
-    engine: Engine, name: str, target: str, priority: str, *, reason: str | None = None
+    engine: Engine,
+    name: str,
+    target: str,
+    priority: Priority,
+    *,
+    reason: str | None = None,
+    allow_secrets: bool = False,
+    agent: str | None = None,
 ) -> AnnotatedDocument:
     """Pin, skip or free a block."""
-    if priority not in PRIORITIES:
-        raise UsageError(
-            f"unknown priority {priority!r}", hint=f"use one of: {', '.join(PRIORITIES)}"
-        )
-    session, plan = engine.sessions.write(name, lambda s: s.plan_annotate(target, priority, reason))
-    commit = _data(plan)["target"]
+    if not allow_secrets:
+        check_secrets(SessionContentError, "reason", reason)
+    session, plan = engine.sessions.write(
+        name, lambda s: s.plan_annotate(target, priority, reason), checked_author(engine, agent)
+    )
+    commit = op_data(plan)["target"]
     return {"id": session.state.log.node_of(commit), "commit": commit, "priority": priority}
 
 
-def commit(engine: Engine, name: str) -> JsonObject:
+class SealedDocument(TypedDict):
+    """Result of `session commit`; lists of ids say what went and why, and what could not go."""
+
+    cycle: int
+    turn: str
+    expired: list[str]
+    cascaded: list[str]
+    pruned: list[str]
+    deferred: list[str]
+    kept_empty: list[str]
+
+
+def commit(engine: Engine, name: str, *, agent: str | None = None) -> SealedDocument:
     """Seal the cycle."""
-    _, plan = engine.sessions.write(name, lambda s: s.plan_commit())
-    data = _data(plan)
-    gone = ("expired", "cascaded", "pruned", "deferred", "kept_empty")
+    _, plan = engine.sessions.write(name, lambda s: s.plan_commit(), checked_author(engine, agent))
+    data = op_data(plan)
     return {
         "cycle": data["cycle"],
         "turn": data["turn"]["node"]["id"],
-        **{key: list(data[key]) for key in gone},
+        "expired": list(data["expired"]),
+        "cascaded": list(data["cascaded"]),
+        "pruned": list(data["pruned"]),
+        "deferred": list(data["deferred"]),
+        "kept_empty": list(data["kept_empty"]),
     }
 
 
@@ -295,7 +379,13 @@ class MovedDocument(TypedDict):
 
 
 def move(
-    engine: Engine, name: str, node: str, parent: str, *, offset: Whole | None = None
+    engine: Engine,
+    name: str,
+    node: str,
+    parent: str,
+    *,
+    offset: Whole | None = None,
+    agent: str | None = None,
 ) -> MovedDocument:
     """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
     parent = parent if parent.startswith("^") or parent not in _ALIASES else _ALIASES[parent]
@@ -304,8 +394,8 @@ def move(
         known = session.state.history.regions
         return session.plan_move(node, known.get(parent, parent), offset)
 
-    _, done = engine.sessions.write(name, plan)
-    data = _data(done)
+    _, done = engine.sessions.write(name, plan, checked_author(engine, agent))
+    data = op_data(done)
     again = data.get("again")
     return {
         "id": node if again is None else again[0]["node"]["id"],
@@ -324,9 +414,9 @@ class RemovedDocument(TypedDict):
     removed: str
 
 
-def remove(engine: Engine, name: str, node: str) -> RemovedDocument:
+def remove(engine: Engine, name: str, node: str, *, agent: str | None = None) -> RemovedDocument:
     """Take a node out of the working tree."""
-    engine.sessions.write(name, lambda s: s.plan_remove(node))
+    engine.sessions.write(name, lambda s: s.plan_remove(node), checked_author(engine, agent))
     return {"removed": node}
 
 
@@ -349,6 +439,7 @@ def group(
     priority: Whole | None = None,
     id: str | None = None,
     removable: bool = True,
+    agent: str | None = None,
 ) -> GroupedDocument:
     """Add an empty container.
 
@@ -357,39 +448,15 @@ def group(
     where = _placement(
         parent=parent, node_type=node_type, offset=offset, ttl=ttl, priority=priority, id=id
     )
-    _, plan = engine.sessions.write(name, lambda s: s.plan_group(where, removable=removable))
-    data = _data(plan)
+    _, plan = engine.sessions.write(
+        name, lambda s: s.plan_group(where, removable=removable), checked_author(engine, agent)
+    )
+    data = op_data(plan)
     return {"id": data["node"]["id"], "parent": data["parent"], "cycle": data["node"]["cycle"]}
 
 
-class AttemptDocument(TypedDict):
-    """Result of `session attempt`."""
-
-    attempt: JsonObject
-
-
-def attempt(
-    engine: Engine,
-    name: str,
-    attempt_id: str,
-    *,
-    status: str,
-    provider: str,
-    model: str,
-    params: Mapping[str, Any] | None = None,
-    token_in: Count | None = None,
-    token_out: Count | None = None,
-    error: str | None = None,
-) -> AttemptDocument:
-    """Record a provider call, or how it ended, beside the history."""
-    # A provider's message may repeat the key that it refuses.
-    error = mask(error) if error is not None else None
-    told = Attempt(attempt_id, status, provider, model, params or {}, token_in, token_out, error)
-    _, plan = engine.sessions.write(name, lambda s: s.plan_attempt(told))
-    return {"attempt": dict(_data(plan))}
-
-
-def _data(plan: Plan) -> Mapping[str, Any]:
+def op_data(plan: Plan) -> Mapping[str, Any]:
+    """What the record of a tree operation says."""
     assert isinstance(plan.record, OpRecord)
     return plan.record.data
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 from indexer.core import paths
-from indexer.core.arguments import Amount
+from indexer.core.arguments import AMOUNT, Shape
 from indexer.core.frames import MemoKey
 from indexer.core.tree import Tree
-from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import fresh_in
 from indexer.engine.frames.recipe import memo_key
 from indexer.engine.settings import TRUST, load_settings
@@ -42,7 +41,26 @@ class NoTeamError(UsageError):
     code = "no_team"
 
 
-def shared_status(engine: Engine) -> JsonObject:
+class SharedStatusDocument(TypedDict):
+    """Result of `shared status`; null where there is no team, or it cannot be reached."""
+
+    configured: bool
+    url: str | None
+    namespace: str
+    read_only: bool
+    team_key: bool
+    detects: str | None
+    reachable: bool | None
+    problem: str | None
+    entries: int | None
+    bodies: int | None
+    bytes: int | None
+    leases: int | None
+    pending: int
+    refused: int
+
+
+def shared_status(engine: Engine) -> SharedStatusDocument:
     """Whether the team's store can be reached, and what it holds.
 
     And what it still has to get.
@@ -51,11 +69,11 @@ def shared_status(engine: Engine) -> JsonObject:
     # The journal may know of answers that are due and that the database has yet to learn of.
     _ = engine.records
     member, queue = membership(settings), ShareQueue(engine.database)
-    document: JsonObject = {
+    document: SharedStatusDocument = {
         "configured": member is not None,
         "url": None,
-        "namespace": settings.values["shared.namespace"],
-        "read_only": settings.values["shared.read_only"],
+        "namespace": str(settings.values["shared.namespace"]),
+        "read_only": bool(settings.values["shared.read_only"]),
         "team_key": bool(member and member.team_key),
         "detects": None,
         "reachable": None,
@@ -75,8 +93,15 @@ def shared_status(engine: Engine) -> JsonObject:
         try:
             usage = client.usage()
         except SharedError as error:
-            return document | {"reachable": False, "problem": error.message}
-    return document | {"reachable": True, **usage._asdict()}
+            return {**document, "reachable": False, "problem": error.message}
+    return {
+        **document,
+        "reachable": True,
+        "entries": usage.entries,
+        "bodies": usage.bodies,
+        "bytes": usage.bytes,
+        "leases": usage.leases,
+    }
 
 
 class PushedDocument(TypedDict):
@@ -158,6 +183,18 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDo
     }
 
 
+UNUSED: Final = Shape(
+    f"{COARSE_SECONDS:g} seconds or more, or 0: uses are noted once a day",
+    {
+        "type": "number",
+        "exclusiveMaximum": 10**12,
+        "anyOf": [{"const": 0}, {"minimum": COARSE_SECONDS}],
+    },
+    lambda value: AMOUNT.fits(value) and not 0 < value < COARSE_SECONDS,
+)
+Unused = Annotated[float, UNUSED]
+
+
 class SweptDocument(TypedDict):
     """Result of `shared gc`."""
 
@@ -166,17 +203,12 @@ class SweptDocument(TypedDict):
     dry_run: bool
 
 
-def shared_gc(engine: Engine, unused_seconds: Amount, *, dry_run: bool = False) -> SweptDocument:
+def shared_gc(engine: Engine, unused_seconds: Unused, *, dry_run: bool = False) -> SweptDocument:
     """Drop from the team's store what nobody has used for so long.
 
     The store's own clock counts. Uses are noted once a day, so a time is a day or more; 0 drops
     everything that nobody computes just now.
     """
-    if 0 < unused_seconds < COARSE_SECONDS:
-        raise UsageError(
-            "uses are noted once a day: what was used within a day cannot be told apart",
-            hint="give a day or more, such as --unused 90d, or 0 to drop everything",
-        )
     client = _exchange(engine).client
     if not client.may_write:
         raise ReadOnlyError(

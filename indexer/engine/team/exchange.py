@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from indexer.core.frames import MemoKey
-from indexer.engine.documents import JsonObject
+from indexer.engine.documents import ExchangedDocument
 from indexer.engine.settings import Settings
 from indexer.shared.base import Entry, SharedError
 from indexer.shared.client import Client, Membership
@@ -97,7 +97,7 @@ class Exchange:
         self._keeper.close()
         self.client.close()
 
-    def report(self) -> JsonObject:
+    def report(self) -> ExchangedDocument:
         """What passed since the last report, and what stood in the way."""
         tally, self.tally = self.tally, Tally()
         total = self.client.refused.total()
@@ -113,19 +113,19 @@ class Exchange:
 
     # -- before and after computing
 
-    def get_or_compute(
+    def compute_ours(
         self,
         wanted: Mapping[MemoKey, int],
         take: Take,
         compute: Compute,
         patience: float | None = None,
     ) -> set[MemoKey]:
-        """Take what the team has, compute what is ours to compute, wait for the rest.
+        """Compute what is ours to compute of what the team lacks, and wait for the rest.
 
         Returns the keys that others are still computing when patience ran out. An outage at any
         moment means that all that is missing is computed here.
         """
-        missing = self._taken(dict(wanted), take)
+        missing = dict(wanted)
         waited_since: float | None = None
         while missing:
             for portion in self._portions(list(missing)):
@@ -165,7 +165,7 @@ class Exchange:
         self, portion: list[MemoKey], wanted: Mapping[MemoKey, int], take: Take, compute: Compute
     ) -> list[MemoKey]:
         """Compute those of a portion that nobody else is computing; the keys that are settled."""
-        leased = self._leased(portion)
+        leased = self.lease(portion)
         granted = portion if leased is None else [key for key in portion if key in leased]
         try:
             mine = {key: wanted[key] for key in granted}
@@ -181,7 +181,7 @@ class Exchange:
                 self.let_go(leased)
         return granted
 
-    def _leased(self, portion: list[MemoKey]) -> set[MemoKey] | None:
+    def lease(self, portion: list[MemoKey]) -> set[MemoKey] | None:
         """The keys that are ours now; None where leases cannot be had, and all are."""
         if not self.client.may_write:
             return None
@@ -207,10 +207,6 @@ class Exchange:
             return list(self.client.get(wanted).values()), None
         except SharedError as error:
             return [], error.message
-
-    def lease_for_long(self, keys: list[MemoKey]) -> set[MemoKey] | None:
-        """Those of the keys that are ours to compute; None where leases cannot be had."""
-        return self._leased(keys)
 
     def let_go(self, keys: Iterable[MemoKey]) -> None:
         """Give leases back; all others are held on to."""

@@ -16,6 +16,8 @@ from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.tree import Entry
 from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.engine.search.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
+from indexer.engine.tree.lost import LostDocument, lost_documents, lost_text
+from indexer.engine.tree.note_changes import Side, notes_between
 from indexer.errors import UsageError
 from indexer.store.frames import FrameStore, Made
 from indexer.store.trees import Root, TreeStore
@@ -53,6 +55,7 @@ class LogDocument(TypedDict):
     """Result of `log`."""
 
     roots: list[RootDocument]
+    lost: list[LostDocument]
 
 
 def log(engine: Engine, limit: Count = 20) -> LogDocument:
@@ -71,7 +74,8 @@ def log(engine: Engine, limit: Count = 20) -> LogDocument:
                 "nodes": root.totals.nodes,
             }
             for root in engine.trees.roots(limit)
-        ]
+        ],
+        "lost": lost_documents(engine.trees),
     }
 
 
@@ -81,11 +85,11 @@ def find_root(trees: TreeStore, text: str) -> Root:
     if head is None:
         raise UnknownRootError("nothing has been recorded yet", hint="run `merkle scan` first")
     if match := _BATCHES_AGO.fullmatch(text):
-        found = trees.root_at(head.seq - int(match.group(1)))
+        found = trees.root_before(int(match.group(1)))
         if found is None:
             raise UnknownRootError(
                 f"{text} goes back too far: the oldest recorded root is"
-                f" @-{head.seq - trees.oldest_seq()}",
+                f" @-{trees.count_roots() - 1}",
                 hint=_forgotten(trees) or "`merkle log` lists them",
             )
         return found
@@ -98,7 +102,7 @@ def find_root(trees: TreeStore, text: str) -> Root:
     if not hits:
         raise UnknownRootError(
             f"no recorded root begins with {text}",
-            hint=_forgotten(trees) or "`merkle log` lists the recorded roots",
+            hint=_forgotten(trees, text) or "`merkle log` lists the recorded roots",
         )
     if len(hits) > 1:
         listed = ", ".join(hit.root.hex()[:16] for hit in hits[:5])
@@ -106,8 +110,10 @@ def find_root(trees: TreeStore, text: str) -> Root:
     return hits[0]
 
 
-def _forgotten(trees: TreeStore) -> str | None:
-    """What became of older roots, where some were forgotten."""
+def _forgotten(trees: TreeStore, prefix: str = "") -> str | None:
+    """What became of older roots, where some were forgotten or lost."""
+    if lost := [each for each in trees.lost() if prefix and each.root.hex().startswith(prefix)]:
+        return lost_text(lost[0].first, lost[0].last)
     oldest = trees.root_at(trees.oldest_seq())
     if oldest is None or oldest.seq == 1:
         return None
@@ -147,6 +153,8 @@ def diff(engine: Engine, old: str, new: str) -> DiffDocument:
     before, after = find_root(trees, old), find_root(trees, new)
     changes = trees.changes_between(before.seq, after.seq)
     summary = summarize(changes)
+    store = FrameStore(engine.database)
+    made = _made_between(engine.algorithm, store, changes)
     return {
         "old": before.root.hex(),
         "new": after.root.hex(),
@@ -157,18 +165,26 @@ def diff(engine: Engine, old: str, new: str) -> DiffDocument:
             {"old": rename.old, "new": rename.new, "kind": rename.kind.label}
             for rename in summary.renamed
         ],
-        "frames": frames_between(engine.algorithm, FrameStore(engine.database), changes),
+        "frames": frames_between(changes, *made),
+        "notes": notes_between(
+            engine.algorithm,
+            store,
+            trees,
+            changes,
+            Side(before.seq, made[0]),
+            Side(after.seq, made[1]),
+        ),
     }
 
 
-def frames_between(
-    algorithm: WorkspaceHash, store: FrameStore, changes: Sequence[Change]
-) -> list[JsonObject]:
-    """The frames that generators made for what two roots hold differently.
+_MadeAt = dict[str, Made]
+"""By path, the frames that generators made for what it held."""
 
-    A frame is bound to content, not to a root: one that came late counts for the root it is about.
-    Notes take no part, because what a note is bound to need not be the content.
-    """
+
+def _made_between(
+    algorithm: WorkspaceHash, store: FrameStore, changes: Sequence[Change]
+) -> tuple[_MadeAt, _MadeAt]:
+    """The frames that generators made for what changed paths held before and hold after."""
 
     def node_of(path: str, entry: Entry | None) -> NodeId | None:
         if entry is None:
@@ -179,11 +195,22 @@ def frames_between(
     named = [node for _, *both in nodes for node in both if node is not None]
     # Of the database alone: a damaged journal is no reason not to read it.
     made = store.made_for(named, GENERATED_AGENT_PREFIX)
+    before = {path: made[old] for path, old, _ in nodes if old in made}
+    after = {path: made[new] for path, _, new in nodes if new in made}
+    return before, after
+
+
+def frames_between(
+    changes: Sequence[Change], made_before: _MadeAt, made_after: _MadeAt
+) -> list[JsonObject]:
+    """The frames that generators made for what two roots hold differently.
+
+    A frame is bound to content, not to a root: one that came late counts for the root it is about.
+    """
     none: Made = {}
     found: list[JsonObject] = []
-    for path, old, new in sorted(nodes):
-        before = made.get(old, none) if old is not None else none
-        after = made.get(new, none) if new is not None else none
+    for path, _, new in sorted(changes, key=lambda change: change.path):
+        before, after = made_before.get(path, none), made_after.get(path, none)
         for slot in sorted({*before, *after}):
             was, now = before.get(slot), after.get(slot)
             change = "modified" if was and now else "added" if now else "removed"

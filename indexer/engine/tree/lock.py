@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.lockfile import NAME, LockFile, LockFileError, departures, lock_text, parse_lock
 from indexer.core.paths import on_screen
+from indexer.core.proofs import ProofDocument
 from indexer.core.proofs import prove as inclusion_proof
 from indexer.core.tree import Tree
-from indexer.engine.documents import JsonObject
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import record_everything
 from indexer.errors import UncheckedError
@@ -71,7 +71,7 @@ def lock(engine: Engine) -> LockDocument:
     }
 
 
-def prove(engine: Engine, node: str) -> JsonObject:
+def prove(engine: Engine, node: str) -> ProofDocument:
     """The proof that the recorded root holds a node; sha256 workspaces only."""
     if engine.trees.head() is None:
         raise UncheckedError("nothing has been recorded yet", hint="run `merkle scan` first")

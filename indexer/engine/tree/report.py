@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.frames import Freshness
 from indexer.core.tree import Entry, Tree
-from indexer.engine.documents import JsonObject
+from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.engine.frames.freshness import judge
 from indexer.engine.tree.history import diff, find_root
-from indexer.engine.tree.status import present_status, recorded_status
+from indexer.engine.tree.scan import RemarkDocument
+from indexer.engine.tree.status import ChangesDocument, present_status, recorded_status
 from indexer.errors import UncheckedError
 
 if TYPE_CHECKING:
@@ -24,13 +25,59 @@ MAPPED: Final = 600
 
 NONE: Final = "none"
 _GRAVITY: Final = (Freshness.FRESH.value, Freshness.STALE.value, Freshness.UNKNOWN.value)
-_KEPT: Final = (
-    "root", "content_id", "hash", "state", "nodes", "files", "directories", "links", "bytes",
-    "changes", "unreadable", "frames", "types", "agents", "not_fresh",
-)  # fmt: skip
 
 
-def report(engine: Engine, base: str | None = None) -> JsonObject:
+class CoverageDocument(TypedDict):
+    """How many nodes have frames, by their gravest state."""
+
+    nodes: int
+    fresh: int
+    stale: int
+    unknown: int
+    none: int
+    fresh_pct: float
+
+
+class _MappedDocument(TypedDict):
+    path: str
+    kind: str
+    bytes: int
+    nodes: int
+    state: str
+    below: str
+
+
+class MappedDocument(_MappedDocument, total=False):
+    """A node of the map; `children` where it is shown open."""
+
+    children: list[MappedDocument]
+
+
+class ReportDocument(TypedDict):
+    """Result of `report`: what `status` tells of the index, and more."""
+
+    root: str | None
+    content_id: str | None
+    hash: str | None
+    state: str
+    nodes: int
+    files: int
+    directories: int
+    links: int
+    bytes: int
+    changes: ChangesDocument
+    unreadable: list[RemarkDocument]
+    frames: dict[str, int]
+    types: JsonObject
+    agents: list[JsonObject]
+    not_fresh: list[JsonObject]
+    coverage: CoverageDocument
+    base: str | None
+    since_base: DiffDocument | None
+    map: MappedDocument
+
+
+def report(engine: Engine, base: str | None = None) -> ReportDocument:
     """Root, coverage, freshness, changes since a base root, and a map.
 
     All of it depends on content alone: no clock, no place, no process.
@@ -45,29 +92,45 @@ def report(engine: Engine, base: str | None = None) -> JsonObject:
     else:
         status, tree = present_status(engine)
         present = tree or engine.tree
-    document: JsonObject = {key: dict(status)[key] for key in _KEPT}
     states = _states(engine.frames, present, known=status["state"] != "unavailable")
     covered = Counter(states.values())
     nodes = present.root.totals.nodes
-    document["coverage"] = {
-        "nodes": nodes,
-        **{state: covered[state] for state in _GRAVITY},
-        NONE: nodes - covered.total(),
-        # Rounded down: all is all, and nothing less.
-        "fresh_pct": 1000 * covered[Freshness.FRESH.value] // nodes / 10,
+    return {
+        "root": status["root"],
+        "content_id": status["content_id"],
+        "hash": status["hash"],
+        "state": status["state"],
+        "nodes": status["nodes"],
+        "files": status["files"],
+        "directories": status["directories"],
+        "links": status["links"],
+        "bytes": status["bytes"],
+        "changes": status["changes"],
+        "unreadable": status["unreadable"],
+        "frames": status["frames"],
+        "types": status["types"],
+        "agents": status["agents"],
+        "not_fresh": status["not_fresh"],
+        "coverage": {
+            "nodes": nodes,
+            "fresh": covered[Freshness.FRESH.value],
+            "stale": covered[Freshness.STALE.value],
+            "unknown": covered[Freshness.UNKNOWN.value],
+            "none": nodes - covered.total(),
+            # Rounded down: all is all, and nothing less.
+            "fresh_pct": 1000 * covered[Freshness.FRESH.value] // nodes / 10,
+        },
+        "base": since,
+        "since_base": None if since is None else diff(engine, since, head.root.hex()),
+        "map": _map(present, states),
     }
-    document["base"] = since
-    document["since_base"] = None if since is None else diff(engine, since, head.root.hex())
-    document["map"] = _map(present, states)
-    return document
 
 
 def _states(frames: Frames, tree: Tree, *, known: bool) -> dict[str, str]:
     """The gravest state of each node's frames; nodes without any are left out."""
     found: dict[str, str] = {}
-    for (frame_type, agent), heads in sorted(frames.heads.slots.items()):
-        # Copied first: the writing thread may add a head meanwhile.
-        for path, head in list(heads.items()):
+    for (frame_type, agent), live in frames.heads.live():
+        for path, head in live:
             state = Freshness.UNKNOWN.value
             if known:
                 state = judge(frames, tree, path, frame_type, agent, head).freshness.value
@@ -76,7 +139,7 @@ def _states(frames: Frames, tree: Tree, *, known: bool) -> dict[str, str]:
     return found
 
 
-def _map(tree: Tree, states: dict[str, str]) -> JsonObject:
+def _map(tree: Tree, states: dict[str, str]) -> MappedDocument:
     """The tree as nested nodes, the heaviest folders opened first, up to a number of nodes."""
     below = _gravest(states)
     top = _node("", tree.root.as_entry(), below, states)
@@ -105,7 +168,7 @@ def _gravest(states: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def _node(path: str, entry: Entry, below: dict[str, str], states: dict[str, str]) -> JsonObject:
+def _node(path: str, entry: Entry, below: dict[str, str], states: dict[str, str]) -> MappedDocument:
     return {
         "path": path,
         "kind": entry.kind.label,

@@ -9,7 +9,6 @@ from indexer.core import paths
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.paths import on_screen
 from indexer.core.tree import Tree
-from indexer.engine.documents import JsonObject
 from indexer.errors import UsageError
 from indexer.store.trees import TreeStore
 
@@ -123,7 +122,24 @@ def _document(tree: Tree, path: str, node_id: NodeId, *, superseded: bool) -> No
     }
 
 
-def why_ignored(engine: Engine, path: str) -> JsonObject:
+class RuleDocument(TypedDict):
+    """A rule of an ignore file, or a built-in one."""
+
+    pattern: str
+    source: str
+    line: int
+    negated: bool
+
+
+class WhyIgnoredDocument(TypedDict):
+    """Result of `status --why-ignored`."""
+
+    path: str
+    ignored: bool
+    rule: RuleDocument | None
+
+
+def why_ignored(engine: Engine, path: str) -> WhyIgnoredDocument:
     """The rule that leaves a path out of the tree, or lets it in.
 
     It is judged as what is on disk there, and as a folder when in doubt.

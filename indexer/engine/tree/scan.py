@@ -84,6 +84,7 @@ def record_everything(
 ) -> ScanDocument:
     """A scan of everything, for whatever cause."""
     started = engine.clock.monotonic()
+    before = _tree_for_telling(engine)
     with no_cycle_collection():
         looked = look(
             engine,
@@ -93,7 +94,7 @@ def record_everything(
             on_folder=on_folder,
         )
         root, changes, carried = _record_look(engine, looked, cause)
-    _tell(engine, root, changes, carried)
+    _tell(engine, root, changes, carried, before)
     return _document(root, looked, changes, len(carried), engine.clock.monotonic() - started)
 
 
@@ -105,6 +106,7 @@ def reconcile(
     Each comes with whether everything below it has to be looked at too. Returns the root,
     what changed, and the paths that were still being written and need another look.
     """
+    told_of = _tree_for_telling(engine)
     again = look_again(engine, list(dirty), on_folder=on_folder)
     head = engine.trees.head()
     assert head is not None
@@ -123,7 +125,7 @@ def reconcile(
     engine.recorded.replace(again.tree, remarks, listed=False)
     if not again.linked <= engine.recorded.linked:
         engine.recorded.linked |= again.linked | _other_names(engine, again.linked)
-    _tell(engine, head, changes, carried)
+    _tell(engine, head, changes, carried, told_of)
     return head, changes, again.unsettled
 
 
@@ -256,7 +258,7 @@ def _store(
     carried: list[Event] = []
     if counts.renamed:
         # Imported late: most batches rename nothing, and a scan needs nothing else of frames.
-        from indexer.engine.frames.notes import carry
+        from indexer.engine.frames.carrying import carry
 
         # First: when this fails or is cut off, the next look finds the same renames again.
         carried = carry(engine.frames, engine.records, tree, find_renames(changes))
@@ -264,11 +266,21 @@ def _store(
     return engine.trees.record(batch), carried
 
 
-def _tell(engine: Engine, root: Root, changes: list[Change], carried: list[Event]) -> None:
-    """Tell subscribers which notes were carried along, and what changed."""
+def _tree_for_telling(engine: Engine) -> Tree | None:
+    """The tree before a batch, where somebody is to be told what the batch did to notes."""
+    return engine.tree if engine.frame_subscribers and engine.trees.head() is not None else None
+
+
+def _tell(
+    engine: Engine, root: Root, changes: list[Change], carried: list[Event], before: Tree | None
+) -> None:
+    """Tell subscribers what changed, then which notes came along and which hold no longer."""
     if changes:
-        engine.publish_frames(carried)
         engine.publish(root, changes)
+        moved = list(carried)
+        if before is not None:
+            moved += engine.note_labels.after_batch(before, engine.tree, changes, carried)
+        engine.publish_frames(sorted(moved, key=lambda event: event.path))
 
 
 def _pairs(remarks: Sequence[Remark]) -> tuple[tuple[str, str], ...]:
@@ -319,6 +331,7 @@ def look(
     walker = Walker(
         engine.root, engine.algorithm, engine.scopes, before, engine.clock.now_ns(),
         trust=not force, on_folder=on_folder, progress=progress, own=_own(engine.layout),
+        between=engine.between, large=None if force else engine.large,
     )  # fmt: skip
     observed = _walk(engine, walker)
     linked = frozenset(observed.linked)
@@ -384,7 +397,7 @@ def look_again(
     before = engine.tree
     walker = Walker(
         engine.root, engine.algorithm, engine.scopes, TreeBefore(before), engine.clock.now_ns(),
-        on_folder=on_folder, own=_own(engine.layout),
+        on_folder=on_folder, own=_own(engine.layout), between=engine.between, large=engine.large,
     )  # fmt: skip
     try:
         found = reconciling.reconcile(walker, before, dirty)
@@ -420,7 +433,28 @@ def _document(
 ) -> ScanDocument:
     """The result of a scan."""
     # The root already counted what it stands for; without changes it stands for an older step.
-    counts = (root.added, root.modified, root.removed, root.renamed) if changes else (0, 0, 0, 0)
+    return _counted(
+        root, [root] if changes else [], looked.hashed, carried,
+        Remarks(_pairs(looked.skipped), _pairs(looked.unreadable)), seconds,
+    )  # fmt: skip
+
+
+def known_scan(engine: Engine, before: Root, tree: Tree, seconds: float) -> ScanDocument:
+    """The result of a scan that looks at nothing: what a service has recorded since a root.
+
+    It is true where the service has just shown that no event is left that it has not seen.
+    """
+    head = engine.trees.head()
+    assert head is not None
+    since = engine.trees.roots(head.seq - before.seq) if head.seq > before.seq else []
+    moved = tree_changes(tree, engine.tree) if since else []
+    read = sum(each.new is not None and each.new.kind is Kind.FILE for each in moved)
+    return _counted(head, since, read, 0, engine.recorded.remarks, seconds)
+
+
+def _counted(
+    root: Root, since: Sequence[Root], read: int, carried: int, remarks: Remarks, seconds: float
+) -> ScanDocument:
     return {
         "root": root.root.hex(),
         "content_id": root.content_id.hex(),
@@ -429,13 +463,13 @@ def _document(
         "directories": root.totals.directories,
         "links": root.totals.links,
         "bytes": root.totals.bytes,
-        "hashed": looked.hashed,
-        "added": counts[0],
-        "modified": counts[1],
-        "removed": counts[2],
-        "renamed": counts[3],
+        "hashed": read,
+        "added": sum(each.added for each in since),
+        "modified": sum(each.modified for each in since),
+        "removed": sum(each.removed for each in since),
+        "renamed": sum(each.renamed for each in since),
         "carried": carried,
-        "skipped": remark_documents(looked.skipped),
-        "unreadable": remark_documents(looked.unreadable),
+        "skipped": remark_documents(remarks.skipped),
+        "unreadable": remark_documents(remarks.unreadable),
         "seconds": round(seconds, 3),
     }

@@ -9,6 +9,7 @@ from indexer.core.changes import Summary, summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.tree import Totals, Tree
 from indexer.engine.documents import JsonObject
+from indexer.engine.tree.lost import LostDocument, lost_documents
 from indexer.engine.tree.root import UnavailableError
 from indexer.engine.tree.scan import RemarkDocument, look, remark_documents
 
@@ -50,6 +51,8 @@ class StatusDocument(TypedDict):
     agents: list[JsonObject]
     not_fresh: list[JsonObject]
     largest: list[str]
+    read_only: bool
+    lost: list[LostDocument]
     service: JsonObject
 
 
@@ -122,5 +125,7 @@ def describe(
         "agents": states.agents,
         "not_fresh": states.stale,
         "largest": engine.trees.largest(LARGEST, head.seq if head else 0),
+        "read_only": engine.read_only,
+        "lost": lost_documents(engine.trees),
         "service": dict(NO_SERVICE),
     }

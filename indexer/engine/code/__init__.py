@@ -1,0 +1,1 @@
+"""The code's own structure: symbols, references, source."""

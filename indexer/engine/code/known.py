@@ -1,0 +1,107 @@
+"""Which contents have their facts, in memory once that is needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from indexer.core import paths
+from indexer.core.code import FactsKey
+from indexer.core.ids import ContentId
+from indexer.core.kinds import Kind
+from indexer.core.tree import Entry, Tree
+from indexer.generators.facts import facts_key, facts_print
+from indexer.store.code import CodeStore
+
+
+class FileOf(NamedTuple):
+    """A file that has some content."""
+
+    key: FactsKey
+    path: str
+    entry: Entry
+
+
+class KnownFacts:
+    """The numbers of facts by content and ending; only the writing thread adds to it."""
+
+    def __init__(self, store: CodeStore) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._numbers: dict[FactsKey, int] | None = None
+        self._next: int | None = None
+        self.complete_below: dict[str, ContentId] = {}
+        """Folders, by path, and the content id at which no file below them lacked its facts."""
+
+    @property
+    def numbers(self) -> Mapping[FactsKey, int]:
+        """All facts that are stored and would be made the same way today."""
+        known = self._numbers
+        if known is None:
+            with self._lock:
+                known = self._numbers
+                if known is None:
+                    known = {}
+                    for one in self.store.known():
+                        key = (one.content_id, one.ending)
+                        if one.print == facts_print(one.language):
+                            known[key] = one.number
+                        else:
+                            known.pop(key, None)
+                    self._numbers = known
+        return known
+
+    def lacks(self, path: str, content_id: ContentId) -> bool:
+        """Whether the facts of a file are not stored."""
+        return facts_key(path, content_id) not in self.numbers
+
+    def missing(self, tree: Tree, limit: int, within: str = paths.ROOT) -> Iterator[FileOf]:
+        """The files whose facts are missing, without entering folders where none were.
+
+        Files above the limit have none.
+        """
+        known, complete = self.numbers, self.complete_below
+        entry = tree.get(within)
+        stack: list[tuple[str, Entry, int | None]] = [(within, entry, None)] if entry else []
+        found = 0
+        while stack:
+            path, entry, before = stack.pop()
+            if entry.folder is None:
+                if entry.kind is not Kind.FILE or entry.size > limit:
+                    continue
+                key = facts_key(path, entry.content_id)
+                if key not in known:
+                    found += 1
+                    yield FileOf(key, path, entry)
+            elif before is not None:
+                if found == before:
+                    complete[path] = entry.content_id
+            elif complete.get(path) != entry.content_id:
+                stack.append((path, entry, found))
+                stack.extend(
+                    (paths.join(path, name), child, None)
+                    for name, child in reversed(list(entry.folder.entries.items()))
+                )
+
+    def number(self, keys: Iterable[FactsKey]) -> dict[FactsKey, int]:
+        """Numbers for facts that are about to be stored."""
+        if self._next is None:
+            self._next = self.store.next_number()
+        return {key: number for number, key in enumerate(keys, self._next)}
+
+    def take_in(self, numbers: Mapping[FactsKey, int]) -> None:
+        """Note that facts are stored now."""
+        if not numbers:
+            return
+        # Whoever loads meanwhile may have looked before they were stored.
+        with self._lock:
+            self._next = max(numbers.values()) + 1
+            if self._numbers is not None:
+                self._numbers.update(numbers)
+
+    def forget(self) -> None:
+        """Drop what is in memory, so that the next use reads the store again."""
+        with self._lock:
+            self._numbers = self._next = None
+            self.complete_below.clear()

@@ -1,0 +1,326 @@
+"""`symbols`, `definition`, `references`, `callers`, `callees` and `impact`: asking about code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
+
+from indexer.core import paths
+from indexer.core.arguments import SOME_TEXT, Count, one_of, whole_between
+from indexer.engine.code.graph import NAME, SURE, Definition, Edge, Graph
+from indexer.engine.make.code_pass import CodePass
+from indexer.engine.tree.resolve import resolve_node
+from indexer.engine.tree.scan import tree_as_on_disk
+from indexer.errors import UsageError
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+FEW: Final = 64
+"""Files whose facts a question makes itself; where more are missing it says so."""
+
+MOST_STEPS: Final = 20
+Pattern = Annotated[str, SOME_TEXT]
+Steps = Annotated[int, whole_between(1, MOST_STEPS)]
+Sureness = Annotated[str, one_of(*SURE)]
+_TEST: Final = re.compile(r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)(?:test_|conftest)"
+                          r"|(?:_test|_spec|\.test|\.spec|Tests?)\.[^/.]+$")  # fmt: skip
+
+
+class UnknownSymbolError(UsageError):
+    """No file defines that name."""
+
+    code = "unknown_symbol"
+
+
+class SymbolDocument(TypedDict):
+    """One symbol, and where it stands."""
+
+    path: str
+    symbol: str
+    kind: str
+    signature: str
+    doc: str
+    line: int
+    end_line: int
+
+
+class SymbolsDocument(TypedDict):
+    """Result of `symbols` and `definition`."""
+
+    symbols: list[SymbolDocument]
+    found: int
+    missing: int
+    """Files whose facts are not made yet, so that something may be missing here."""
+
+
+class EdgeDocument(TypedDict):
+    """One use of a name, and what it means."""
+
+    path: str
+    line: int
+    symbol: str
+    """What the use stands in; empty for none."""
+    target: str
+    sure: str
+    distance: NotRequired[int]
+    test: NotRequired[bool]
+
+
+class EdgesDocument(TypedDict):
+    """Result of `references`, `callers`, `callees` and `impact`."""
+
+    symbols: list[SymbolDocument]
+    edges: list[EdgeDocument]
+    found: int
+    missing: int
+
+
+def symbols(
+    engine: Engine,
+    pattern: Annotated[str, SOME_TEXT],
+    *,
+    kind: str | None = None,
+    limit: Count = 200,
+) -> SymbolsDocument:
+    """The symbols whose name has a text in it, or fits a pattern with `*` and `?`.
+
+    Those that are called exactly that come first, then those that begin with it.
+    """
+    with _graph(engine) as (graph, missing):
+        found = graph.live(engine.frames.code.store.matching(pattern, kind))
+    wanted = pattern.lower()
+    found.sort(key=lambda one: _fit(one, wanted))
+    return {
+        "symbols": [_symbol(one) for one in found[:limit]],
+        "found": len(found),
+        "missing": missing,
+    }
+
+
+def definition(engine: Engine, name: str, *, limit: Count = 50) -> SymbolsDocument:
+    """Where a name is defined: `name`, `Type.name` or `PATH::name`."""
+    with _graph(engine) as (graph, missing):
+        found = _targets(engine, graph, name)
+    found.sort(key=lambda one: _fit(one, name.lower()))
+    return {
+        "symbols": [_symbol(one) for one in found[:limit]],
+        "found": len(found),
+        "missing": missing,
+    }
+
+
+def references(
+    engine: Engine, symbol: str, *, sure: Sureness | None = None, limit: Count = 500
+) -> EdgesDocument:
+    """Where a symbol is used, each with how sure that is: exact, import, unique or name.
+
+    With `sure`, only what is at least so sure.
+    """
+    with _graph(engine) as (graph, missing):
+        targets = _targets(engine, graph, symbol)
+        edges = _sure(graph.edges_to(targets), sure)
+        return _edges(graph, targets, edges, limit, missing)
+
+
+def callers(
+    engine: Engine, symbol: str, *, sure: Sureness | None = None, limit: Count = 500
+) -> EdgesDocument:
+    """What calls a symbol."""
+    with _graph(engine) as (graph, missing):
+        targets = _targets(engine, graph, symbol)
+        called = (edge for edge in graph.edges_to(targets) if edge.reference.called)
+        return _edges(graph, targets, _sure(called, sure), limit, missing)
+
+
+def callees(
+    engine: Engine, symbol: str, *, sure: Sureness = "unique", limit: Count = 500
+) -> EdgesDocument:
+    """What a symbol calls that is defined in the workspace, as far as that is sure."""
+    with _graph(engine) as (graph, missing):
+        targets = _targets(engine, graph, symbol)
+        found = (edge for target in targets for edge in graph.edges_from(target))
+        return _edges(graph, targets, _sure(found, sure), limit, missing)
+
+
+def impact(
+    engine: Engine,
+    node: str,
+    *,
+    depth: Steps = 3,
+    sure: Sureness = "unique",
+    limit: Count = 500,
+) -> EdgesDocument:
+    """What a change of a file or symbol could affect, the nearest first, tests marked.
+
+    Each edge is the first use by which something is reached, `distance` steps away.
+    """
+    with _graph(engine) as (graph, missing):
+        targets = _targets_of_node(engine, graph, node)
+        found = list(_reached(graph, targets, depth, sure))
+        document = _edges(graph, targets[:1] if "::" in node else [], (), 0, missing)
+        for edge, distance in found[:limit]:
+            made = _edge(graph, edge)
+            made["distance"], made["test"] = distance, is_test(edge.path)
+            document["edges"].append(made)
+    document["found"] = len(found)
+    return document
+
+
+def is_test(path: str) -> bool:
+    """Whether a file tests others, by where it stands and what it is called."""
+    return _TEST.search(path) is not None
+
+
+def _reached(
+    graph: Graph, targets: list[Definition], depth: int, sure: str
+) -> Iterator[tuple[Edge, int]]:
+    seen = {(one.path, one.place) for one in targets}
+    wave = targets
+    for distance in range(1, depth + 1):
+        following: list[Definition] = []
+        for edge in _sure(graph.edges_to(wave), sure):
+            place = (edge.path, edge.reference.owner)
+            if place in seen:
+                continue
+            seen.add(place)
+            yield edge, distance
+            file = graph.file(edge.path)
+            if file is not None and edge.reference.owner >= 0:
+                following.append(file.definition(edge.reference.owner))
+        if not following:
+            return
+        wave = following
+
+
+@contextmanager
+def _graph(engine: Engine) -> Iterator[tuple[Graph, int]]:
+    """The code as it is now, and how many files' facts are missing."""
+    tree, known = tree_as_on_disk(engine, paths.ROOT), engine.frames.code
+    limit = engine.frames.declared.settings.size_limit
+    missing = len(list(islice(known.missing(tree, limit), FEW + 1)))
+    if 0 < missing <= FEW:
+        code = CodePass(engine.frames)
+
+        def make() -> None:
+            for _ in code.pieces(tree):
+                pass
+
+        engine.on_writing_thread(make)
+    if missing:
+        missing = sum(1 for _ in known.missing(tree, limit))
+    places = engine.places
+    with places.lock:
+        places.bring_up_to_date(tree)
+        yield Graph(known, places), missing
+
+
+def _targets_of_node(engine: Engine, graph: Graph, node: str) -> list[Definition]:
+    """A symbol, or all symbols of a file or folder."""
+    if "::" in node and engine.tree.get(node) is None:
+        return _targets(engine, graph, node)
+    path = resolve_node(engine.tree, engine.trees, node)["path"]
+    found: list[Definition] = []
+    for where, entry in engine.tree.walk(path):
+        file = graph.file(where) if entry.folder is None else None
+        if file is not None:
+            found += [file.definition(place) for place in range(len(file.symbols))]
+    return found
+
+
+def _targets(engine: Engine, graph: Graph, text: str) -> list[Definition]:
+    """The definitions that `name`, `Type.name` or `PATH::name` means."""
+    node, within, symbol = text.rpartition("::")
+    path = None
+    if within:
+        try:
+            path = resolve_node(engine.tree, engine.trees, node)["path"]
+        except UsageError:
+            # `Type::name`, as some languages write it.
+            symbol = text
+    wanted = re.sub(r"::|#|->", ".", symbol)
+    name = wanted if " > " in wanted else wanted.rpartition(".")[2]
+    name = name.rpartition(" > ")[2]
+    found = graph.live(engine.frames.code.store.named([name, wanted]))
+    fitting = [
+        one
+        for one in found
+        if (path is None or one.path == path)
+        and f".{one.symbol.symbol}".endswith((f".{wanted}", f"> {wanted}"))
+    ]
+    if not fitting:
+        where = f" in {paths.on_screen(path)}" if path is not None else ""
+        raise UnknownSymbolError(
+            f"no symbol {paths.on_screen(symbol)!r}{where} is known",
+            hint=f"`merkle symbols {paths.on_screen(name)}` lists what has it in its name",
+        )
+    return fitting
+
+
+def _fit(one: Definition, wanted: str) -> tuple[bool, bool, bool, bool, bytes, int]:
+    """How well a name fits what is looked for; the best first."""
+    name = one.symbol.name.lower()
+    return (
+        name != wanted and one.symbol.symbol.lower() != wanted,
+        not name.startswith(wanted),
+        is_test(one.path),
+        one.symbol.parent >= 0,
+        paths.sort_key(one.path),
+        one.symbol.line,
+    )
+
+
+def _sure(edges: Iterable[Edge], least: str | None) -> Iterator[Edge]:
+    least = least or NAME
+    most = SURE.index(least)
+    return (edge for edge in edges if SURE.index(edge.sure) <= most)
+
+
+def _edges(
+    graph: Graph, targets: list[Definition], edges: Iterable[Edge], limit: int, missing: int
+) -> EdgesDocument:
+    found = sorted(dict.fromkeys(edges), key=_order)
+    return {
+        "symbols": [_symbol(one) for one in targets],
+        "edges": [_edge(graph, edge) for edge in found[:limit]],
+        "found": len(found),
+        "missing": missing,
+    }
+
+
+def _order(edge: Edge) -> tuple[int, bytes, int, bytes, int]:
+    return (
+        SURE.index(edge.sure),
+        paths.sort_key(edge.path),
+        edge.reference.line,
+        paths.sort_key(edge.target.path),
+        edge.target.place,
+    )
+
+
+def _edge(graph: Graph, edge: Edge) -> EdgeDocument:
+    file = graph.file(edge.path)
+    owner = edge.reference.owner
+    return {
+        "path": edge.path,
+        "line": edge.reference.line,
+        "symbol": file.symbols[owner].symbol if file is not None and owner >= 0 else "",
+        "target": f"{edge.target.path}::{edge.target.symbol.symbol}",
+        "sure": edge.sure,
+    }
+
+
+def _symbol(one: Definition) -> SymbolDocument:
+    symbol = one.symbol
+    return {
+        "path": one.path,
+        "symbol": symbol.symbol,
+        "kind": symbol.kind,
+        "signature": symbol.signature,
+        "doc": symbol.doc,
+        "line": symbol.line,
+        "end_line": symbol.end_line,
+    }

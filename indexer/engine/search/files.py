@@ -1,0 +1,120 @@
+"""The files of a tree as a question sees them: by the numbers of their facts, and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from indexer.core import paths
+from indexer.core.changes import tree_changes
+from indexer.core.code import FactsKey
+from indexer.core.ids import ContentId
+from indexer.core.kinds import Kind
+from indexer.core.roles import Role, role_of
+from indexer.core.terms import words_in
+from indexer.core.tree import Entry, Tree
+from indexer.generators.facts import facts_key
+
+LastKnown = Callable[[str], Iterable[ContentId]]
+"""The contents of a file that its frames were last made from."""
+
+
+class Files:
+    """Which files have which facts, and which names have which words.
+
+    Bringing it up to date costs what moved since the last time.
+    """
+
+    def __init__(self, last_known: LastKnown) -> None:
+        self._last_known = last_known
+        self._tree: Tree | None = None
+        self._paths: list[tuple[str, ...]] = []
+        """By number of facts, the files that have them."""
+        self.live = bytearray()
+        """1 for the numbers that a file has."""
+        self.roles = bytearray()
+        """By number, the role that weighs most among those of its files."""
+        self.count = 0
+        """How many numbers are live."""
+        self._numbers: dict[str, int] = {}
+        self._waiting: set[str] = set()
+        """Files whose facts are not stored yet; till then those count of what frames tell of."""
+        self._names: dict[str, list[str]] = {}
+        self._named: set[str] = set()
+
+    def bring_up_to_date(self, tree: Tree, known: Mapping[FactsKey, int]) -> None:
+        """Follow the paths that came and went, and the facts that were found out."""
+        old = self._tree
+        if old is None:
+            for path, entry in tree.walk():
+                self._put(path, entry, known)
+        elif old is not tree:
+            for path, was, now in tree_changes(old, tree):
+                if was is not None and was.kind is Kind.FILE:
+                    self._drop(path)
+                if now is not None:
+                    self._put(path, now, known)
+        self._tree = tree
+        for path in sorted(self._waiting):
+            now = tree.get(path)
+            self._drop(path)
+            if now is not None:
+                self._put(path, now, known)
+
+    def _put(self, path: str, entry: Entry, known: Mapping[FactsKey, int]) -> None:
+        if path not in self._named:
+            self._named.add(path)
+            for word in words_in(paths.split(path)[1]) if path else ():
+                self._names.setdefault(word, []).append(path)
+        if entry.kind is not Kind.FILE:
+            return
+        number = known.get(facts_key(path, entry.content_id))
+        if number is None:
+            self._waiting.add(path)
+            before = (known.get(facts_key(path, one)) for one in self._last_known(path))
+            number = next((one for one in before if one is not None), None)
+        if number is None:
+            return
+        self._numbers[path] = number
+        more = number + 1 - len(self._paths)
+        if more > 0:
+            self._paths.extend([()] * more)
+            self.live.extend(bytes(more))
+            self.roles.extend(bytes(more))
+        self._hold(number, (*self._paths[number], path))
+
+    def _drop(self, path: str) -> None:
+        self._waiting.discard(path)
+        number = self._numbers.pop(path, None)
+        if number is not None:
+            self._hold(number, tuple(one for one in self._paths[number] if one != path))
+
+    def _hold(self, number: int, held: tuple[str, ...]) -> None:
+        self._paths[number] = held
+        self.count += bool(held) - self.live[number]
+        self.live[number] = bool(held)
+        # Roles are in the order of what they weigh.
+        self.roles[number] = min(map(role_of, held), default=Role.SOURCE)
+
+    def number(self, path: str) -> int | None:
+        """The number of a file's facts."""
+        return self._numbers.get(path)
+
+    def is_stale(self, path: str) -> bool:
+        """Whether what is known of a file is of a content that it had before."""
+        return path in self._waiting
+
+    def paths(self, number: int) -> tuple[str, ...]:
+        """The files that have the facts of a number."""
+        return self._paths[number] if number < len(self._paths) else ()
+
+    def named(self, word: str, most: int) -> list[str]:
+        """The paths in the tree whose own name has a word; none where too many have it."""
+        found = self._names.get(word, [])
+        if len(found) > most or self._tree is None:
+            return []
+        return [path for path in found if self._tree.get(path) is not None]
+
+    def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Those of some numbers that a file has."""
+        live = self.live
+        return (number for number in numbers if number < len(live) and live[number])

@@ -1,0 +1,284 @@
+"""Ranking files and frames for a question: all by their words, the best also by their parts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from heapq import nlargest
+from itertools import compress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from indexer.compose.candidates import Candidate
+from indexer.compose.relevance import (
+    ALONE,
+    BEST_UNIT,
+    DEFINES,
+    FOLDER_PERCENT,
+    SECOND_UNIT,
+    PathGains,
+    Question,
+    Statistics,
+    UnitScore,
+    UnitScores,
+    covered,
+    percent_of,
+    pulled,
+    weights_of,
+)
+from indexer.core.code import CodeSymbol
+from indexer.core.frames import REPEATING_AGENTS
+from indexer.core.kinds import Kind
+from indexer.core.postings import FULL
+from indexer.core.roles import Role, role_of
+from indexer.core.terms import term_of, words_of
+from indexer.core.tree import Tree
+from indexer.engine.search.files import Files
+from indexer.store.postings import BODIES, FILES, PostingStore
+
+if TYPE_CHECKING:
+    from indexer.store.code import CodeStore
+
+READ: Final = 40
+"""How many files are read for what their parts are worth."""
+
+_REMEMBERED: Final = 1000
+"""How many files' symbols are kept for the next question."""
+
+COMMON_NAME: Final = 200
+"""How many paths may share a name before it says nothing of where to look."""
+
+_HIGH: Final = 48
+"""Where in a sum the weights of the words begin that were found; below it is what they give."""
+
+TextOf = Callable[[str], bytes | None]
+"""The text of a file as it is recorded; None where it is another by now, or cannot be read."""
+
+
+class FileHit(NamedTuple):
+    """A file that a question finds."""
+
+    path: str
+    number: int
+    worth: int
+    parts: dict[str, int]
+    """What the worth is made of."""
+    symbols: tuple[CodeSymbol, ...] = ()
+    units: tuple[UnitScore, ...] = ()
+    """What its symbols are worth, the best first."""
+    stale: bool = False
+    """Whether that is of a content which it had before."""
+
+
+class Ranking:
+    """What one question is worth in files, folders and bodies."""
+
+    def __init__(
+        self,
+        question: Question,
+        tree: Tree,
+        files: Files,
+        postings: PostingStore,
+        code: CodeStore,
+        anchors: Sequence[str],
+        symbols: dict[int, tuple[CodeSymbol, ...]],
+    ) -> None:
+        self._question = question
+        self._tree = tree
+        self._files = files
+        self._postings = postings
+        self._code = code
+        self._anchors = anchors
+        self._symbols = symbols
+        self._terms = {word: term_of(word) for word in question.words}
+        self._found = postings.find(FILES, self._terms.values())
+        self.statistics = Statistics(
+            files.count,
+            {
+                word: sum(map(_get(files.live), self._found[term][0]))
+                for word, term in self._terms.items()
+            },
+        )
+        self._weights = weights_of(question, self.statistics)
+        self._total = sum(self._weights.values())
+        self._gains = PathGains(self._weights)
+        self._sums = self._added_up()
+
+    def _added_up(self) -> list[int]:
+        """Per number of a file: the weights of the words it has, above what they give there."""
+        size = max((found[0][-1] + 1 for found in self._found.values() if found[0]), default=0)
+        sums = [0] * max(size, len(self._files.live))
+        for word, term in self._terms.items():
+            weight = self._weights[word]
+            numbers, gains = self._found[term]
+            gives = [(weight << _HIGH) + weight * gain for gain in range(FULL + 1)]
+            for number, gain in zip(numbers, gains, strict=True):
+                sums[number] += gives[gain]
+        return sums
+
+    def has_words(self, path: str) -> bool:
+        """Whether a file has a word of the question."""
+        number = self._files.number(path)
+        return number is not None and bool(self._sums[number])
+
+    # -- files
+
+    def others(self, hits: Sequence[FileHit]) -> int:
+        """How many files have a word of the question and are none of some hits."""
+        live = self._files.live
+        found = sum(map(bool, compress(self._sums[: len(live)], live)))
+        return max(0, found - len({hit.number for hit in hits if self._sums[hit.number]}))
+
+    def files(self, pool: int, text_of: TextOf, read: int = READ) -> list[FileHit]:
+        """The best files, the best first; of the very best also what their parts are worth."""
+        hits = []
+        defined = self._definers()
+        for path in sorted(self._pool(pool, defined)):
+            entry = self._tree.get(path)
+            number = self._files.number(path)
+            if entry is None or number is None:
+                continue
+            hits.append(self._file(path, number, defined.get(number, 0)))
+        hits.sort(key=_order)
+        best = self._with_units(hits[:read], text_of)
+        return sorted([*best, *hits[read:]], key=_order)
+
+    def _pool(self, pool: int, defined: Iterable[int]) -> set[str]:
+        """The files that have the most of the question's words, and those named after them."""
+        percents = [percent_of(role, self._question) for role in Role]
+        total, roles, live, low = self._total, self._files.roles, self._files.live, (1 << _HIGH) - 1
+        worth = {
+            number: covered(made & low, made >> _HIGH, total, ALONE) * percents[roles[number]]
+            for number, made in enumerate(self._sums[: len(live)])
+            if made and live[number]
+        }
+        best = nlargest(pool, worth.values())
+        least = best[-1] if len(best) == pool else 0
+        numbers = [number for number, one in worth.items() if one >= least]
+        found = {path for number in (*numbers, *defined) for path in self._files.paths(number)}
+        for word in self._question.words:
+            found.update(self._files.named(word, COMMON_NAME))
+        return found
+
+    def _definers(self) -> dict[int, int]:
+        """The files that declare an identifier that the question names, with its weight."""
+        found: dict[int, int] = {}
+        for number, name in self._code.declaring(sorted(self._question.names)):
+            words = [word for word in self._terms if word in words_of(name)]
+            weight = max((self._weights[word] for word in words), default=0)
+            found[number] = max(found.get(number, 0), weight)
+        return {number: found[number] for number in self._files.live_among(found)}
+
+    def _file(self, path: str, number: int, defines: int) -> FileHit:
+        made = self._sums[number]
+        text, words = made & ((1 << _HIGH) - 1), made >> _HIGH
+        names = self._gains.of(path)
+        # A word that both the text and the path have counts once for how many there are.
+        for word in names.words:
+            if not self._has(word, number):
+                words += self._weights[word]
+        parts = {
+            "text": covered(text, words, self._total, ALONE),
+            "path": covered(names.worth, words, self._total, ALONE),
+            "declares": DEFINES * FULL * defines // 10,
+        }
+        return self._weighed(FileHit(path, number, 0, parts, stale=self._files.is_stale(path)))
+
+    def _has(self, word: str, number: int) -> bool:
+        numbers = self._found[self._terms[word]][0]
+        place = bisect_left(numbers, number)
+        return place < len(numbers) and numbers[place] == number
+
+    def _weighed(self, hit: FileHit) -> FileHit:
+        percent = percent_of(role_of(hit.path), self._question)
+        worth = sum(part for name, part in hit.parts.items() if name != "percent")
+        parts = {**hit.parts, "percent": percent}
+        return hit._replace(
+            worth=pulled(worth * percent // 100, hit.path, self._anchors), parts=parts
+        )
+
+    def _with_units(self, hits: Sequence[FileHit], text_of: TextOf) -> list[FileHit]:
+        symbols = self._symbols
+        if len(symbols) > _REMEMBERED:
+            symbols.clear()
+        symbols.update(self._code.symbols(hit.number for hit in hits if hit.number not in symbols))
+        scores = UnitScores(self._weights)
+        known: dict[int, list[UnitScore]] = {}
+        made = []
+        for hit in hits:
+            units = [] if self._files.is_stale(hit.path) else known.get(hit.number)
+            if units is None:
+                text = text_of(hit.path)
+                units = [] if text is None else scores.of(text, symbols[hit.number])
+                known[hit.number] = units
+            best = units[0].worth if units else 0
+            second = units[1].worth if len(units) > 1 else 0
+            parts = {
+                **hit.parts,
+                "best": BEST_UNIT * best // 10,
+                "second": BEST_UNIT * SECOND_UNIT * second // 100,
+            }
+            made.append(
+                self._weighed(
+                    hit._replace(parts=parts, symbols=symbols[hit.number], units=tuple(units))
+                )
+            )
+        return made
+
+    # -- frames
+
+    def folders(self) -> list[str]:
+        """The folders whose own name has a word of the question."""
+        found = {
+            path
+            for word in self._question.words
+            for path in self._files.named(word, COMMON_NAME)
+            if (entry := self._tree.get(path)) is not None and entry.kind is Kind.DIRECTORY
+        }
+        return sorted(found)
+
+    def bodies(self, numbers: Iterable[int]) -> dict[int, int]:
+        """What the question is worth in some bodies, by number."""
+        wanted = frozenset(numbers)
+        if not wanted:
+            return {}
+        worth: dict[int, int] = {}
+        words: dict[int, int] = {}
+        found = self._postings.find(BODIES, self._terms.values())
+        for word, term in self._terms.items():
+            weight = self._weights[word]
+            for number, gain in zip(*found[term], strict=True):
+                if number in wanted:
+                    worth[number] = worth.get(number, 0) + weight * gain
+                    words[number] = words.get(number, 0) + weight
+        return {
+            number: covered(made, words[number], self._total, ALONE)
+            for number, made in worth.items()
+        }
+
+    def frame(self, row: Candidate, hit: FileHit | None, own: int) -> dict[str, int]:
+        """What the score of a frame is made of."""
+        if row.agent in REPEATING_AGENTS:
+            if hit is not None:
+                return {"file": hit.worth}
+            return {"path": pulled(self._path_worth(row.path), row.path, self._anchors)}
+        percent = percent_of(role_of(row.path), self._question)
+        made = BEST_UNIT * own // 10 + (self._path_worth(row.path) if hit is None else 0)
+        return {
+            "own": pulled(made * percent // 100, row.path, self._anchors),
+            "file": hit.worth // 2 if hit is not None else 0,
+        }
+
+    def _path_worth(self, path: str) -> int:
+        """What a folder's names are worth: its files come before it."""
+        names = self._gains.of(path)
+        words = sum(self._weights[word] for word in names.words)
+        return covered(names.worth, words, self._total, ALONE) * FOLDER_PERCENT // 100
+
+
+def _order(hit: FileHit) -> tuple[int, str]:
+    return -hit.worth, hit.path
+
+
+def _get(live: bytearray) -> Callable[[int], int]:
+    size = len(live)
+    return lambda number: live[number] if number < size else 0

@@ -1,0 +1,107 @@
+"""What is shown of files as they are written: read and hashed at that moment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+from indexer.compose.selection import Source
+from indexer.core import secrets
+from indexer.core.code import CodeSymbol
+from indexer.core.hashing import WorkspaceHash
+from indexer.core.tree import Tree
+from indexer.engine.make.workers import read_content
+from indexer.engine.search.ranking import FileHit
+from indexer.generators.fallback import as_text
+
+MOST_BYTES: Final = 1 << 20
+"""Files above this are not read for a question."""
+
+BYTES_PER_TOKEN: Final = 8
+"""What is longer than this per token that is left is not even counted."""
+
+AS_GOOD: Final = 40
+"""In percent of the best symbol's worth: what others of the file are shown from."""
+
+MOST_SYMBOLS: Final = 5
+"""How many symbols of a file are shown at first."""
+
+HEAD_LINES: Final = 6
+"""How much of a symbol is shown where not even one fits whole."""
+
+
+class SourceText:
+    """The texts of files of one tree, each read once."""
+
+    def __init__(self, root: Path, algorithm: WorkspaceHash, tree: Tree) -> None:
+        self._root = root
+        self._algorithm = algorithm
+        self._tree = tree
+        self._texts: dict[str, bytes | None] = {}
+        self.changed: set[str] = set()
+        """Files that are not what the tree says, or cannot be read."""
+
+    def of(self, path: str) -> bytes | None:
+        """A file's text as UTF-8; None where it is none, too long or not what is recorded."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def _read(self, path: str) -> bytes | None:
+        entry = self._tree.get(path)
+        if entry is None or entry.size > MOST_BYTES:
+            return None
+        try:
+            content = read_content(self._root, path, entry.size)
+        except OSError:
+            content = None
+        if content is None or self._algorithm.of_file(content) != entry.content_id:
+            self.changed.add(path)
+            return None
+        return as_text(content)
+
+    def pieces(
+        self, hits: Mapping[str, FileHit], path: str, room: int, again: bool
+    ) -> Iterator[Source]:
+        """What to show of a file, first things first."""
+        text, entry = self.of(path), self._tree.get(path)
+        if text is None or entry is None:
+            return
+        hit, content_id = hits[path], entry.content_id.hex()
+        lines = BytesIO(text).readlines()
+        if not lines:
+            return
+        most = room * BYTES_PER_TOKEN
+        if len(text) <= most:
+            yield _piece(path, None, 1, len(lines), lines, content_id)._replace(is_whole=True)
+        symbols = _worth_showing(hit, again)
+        for symbol in symbols:
+            if symbol.end - symbol.start <= most:
+                last = min(symbol.end_line, len(lines))
+                yield _piece(path, symbol.symbol, symbol.line, last, lines, content_id)
+        # The beginning of the best, which nothing is made of where all of it is shown.
+        name, first = (symbols[0].symbol, symbols[0].line) if symbols else (None, 1)
+        end = symbols[0].end_line if symbols else len(lines)
+        last = min(end, first + HEAD_LINES - 1, len(lines))
+        yield _piece(path, name, first, last, lines, content_id)
+
+
+def _worth_showing(hit: FileHit, again: bool) -> Sequence[CodeSymbol]:
+    units = [unit for unit in hit.units if unit.place >= 0]
+    if not units:
+        return ()
+    if not again:
+        least = units[0].worth * AS_GOOD // 100
+        units = [unit for unit in units[:MOST_SYMBOLS] if unit.worth >= least]
+    return [hit.symbols[unit.place] for unit in units]
+
+
+def _piece(
+    path: str, symbol: str | None, first: int, last: int, lines: Sequence[bytes], content_id: str
+) -> Source:
+    raw = b"".join(lines[first - 1 : last])
+    body = secrets.mask(raw.decode("utf-8", "replace"))
+    return Source(path, symbol, first, last, content_id, hashlib.sha256(raw).hexdigest(), body)

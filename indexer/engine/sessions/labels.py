@@ -1,0 +1,69 @@
+"""Whether the context that blocks of a session show still holds, proved when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from indexer.engine.code.source import show
+from indexer.engine.frames.find import UnknownFrameError
+from indexer.engine.frames.read import FrameDocument, get_frame
+from indexer.errors import MerkleError
+from indexer.sessions.content import text_of
+from indexer.sessions.context import CONTENT_ID, FRESH, PATH, SYMBOL, Label, is_context, unfenced
+from indexer.sessions.effective import Effective
+from indexer.store.sessions import FRAME_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from indexer.engine.workspace import Engine
+
+
+def labels_of(engine: Engine, items: Iterable[Effective]) -> dict[str, Label]:
+    """The label of every block of context that names its frame or its file, by the block."""
+    known: dict[str, Label] = {}
+    labels: dict[str, Label] = {}
+    for item in items:
+        if not is_context(item.node):
+            continue
+        frame = item.node.attributes.get(FRAME_ATTRIBUTE)
+        if isinstance(frame, str):
+            if frame not in known:
+                known[frame] = _label(engine, frame)
+            labels[item.node.id] = known[frame]
+        elif isinstance(item.node.attributes.get(CONTENT_ID), str):
+            labels[item.node.id] = _label_of_lines(engine, item)
+    return labels
+
+
+def _label_of_lines(engine: Engine, item: Effective) -> Label:
+    """Whether a file still has the lines that a block shows: as a whole, or in the same symbol."""
+    given = item.node.attributes
+    path, symbol = str(given.get(PATH, "")), given.get(SYMBOL)
+    try:
+        if show(engine, f"path:{path}")["content_id"] == given[CONTENT_ID]:
+            return Label(FRESH)
+        if symbol is None:
+            return Label("stale", f"{path} has changed")
+        now = show(engine, f"path:{path}::{symbol}")["content"]
+    except MerkleError as error:
+        return Label("stale", error.message)
+    same = now.rstrip("\n") in unfenced(text_of(item.content))
+    return Label(FRESH) if same else Label("stale", f"{path}::{symbol} has changed")
+
+
+def _label(engine: Engine, frame: str) -> Label:
+    try:
+        found = get_frame(engine, frame)
+    except UnknownFrameError:
+        return Label("unknown", "its frame is not stored here")
+    if found["freshness"] != FRESH and _says_the_same(engine, found):
+        return Label(FRESH)
+    return Label(found["freshness"], found["because"] or None)
+
+
+def _says_the_same(engine: Engine, found: FrameDocument) -> bool:
+    """Whether the frame that took its place is fresh and has the same content."""
+    if found["superseded_by"] is None:
+        return False
+    later = get_frame(engine, found["superseded_by"])
+    return later["freshness"] == FRESH and later["content"] == found["content"]
