@@ -7,9 +7,12 @@ The names below are the public Python API; each is imported when it is first ask
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+# Not from `typing`, which takes longer to load than Python itself to start.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from indexer import errors as errors
     from indexer.compiler import compile_stages as compile_stages
     from indexer.core.canonical import canonical_json as canonical_json

@@ -40,6 +40,16 @@ class UsageError(MerkleError):
     exit_code = ExitCode.USAGE
 
 
+class MalformedError(UsageError):
+    """An argument is not what it may be by itself, whatever there is in the workspace."""
+
+
+class ArgumentsError(UsageError):
+    """Each argument may be what it is; together they say nothing that can be done."""
+
+    code = "arguments"
+
+
 class UncheckedError(MerkleError):
     """The request was fine but could not be carried out or checked."""
 

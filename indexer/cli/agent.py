@@ -63,7 +63,7 @@ def add(options: Globals, agent_id: str, role: str, can: tuple[str, ...]) -> int
     return ExitCode.FINE
 
 
-@merkle_command("list")
+@merkle_command("list", gives=("agents",))
 def list_(options: Globals) -> int:
     """List every registered agent with its role and what it can do.
 

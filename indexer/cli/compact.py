@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from indexer.cli.columns import counted
@@ -9,7 +12,6 @@ from indexer.cli.durations import duration
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
 
 
@@ -24,8 +26,9 @@ def command(options: Globals, keep: float | None) -> int:
     """Forget old roots and old generated frames, and make the index file smaller.
 
     How many roots are kept is set by `history.keep` and `history.keep_count` in merkle.toml.
-    What agents and models wrote is never dropped, nor what a recorded context or a session names.
-    A service compacts by itself when it has nothing else to do and the index has grown.
+    What agents and models wrote is never dropped, nor what a recorded context or a session names;
+    sessions that were deleted go for good. A service compacts by itself when it has nothing else
+    to do and the index has grown, and leaves those alone.
 
     \b
     Examples:
@@ -38,12 +41,14 @@ def command(options: Globals, keep: float | None) -> int:
     return ExitCode.FINE
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: Mapping[str, Any]) -> str:
     dropped = counted(document["dropped"], "body", "bodies")
     text = f"dropped {dropped}, kept {document['kept']:,}"
     repeated = counted(document["repeated_heads"], "repeated row", "repeated rows")
     if document["repeated_heads"]:
         text += f"; dropped {repeated} of heads"
+    if document["purged_sessions"]:
+        text += f"; let {counted(document['purged_sessions'], 'deleted session')} go for good"
     roots, frames = document["forgotten_roots"], document["forgotten_frames"]
     if roots or frames:
         text += f"; forgot {counted(roots, 'root')} and {counted(frames, 'frame')}"

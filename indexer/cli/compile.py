@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import click
@@ -12,6 +13,7 @@ from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
 from indexer.compiler import compile_stages
 from indexer.engine.documents import JsonObject
+from indexer.engine.sessions.policies import agreed_plugins
 from indexer.errors import ExitCode, UsageError
 
 LONGEST: Final = 64 << 20
@@ -35,9 +37,11 @@ class NotJsonError(UsageError):
 def command(options: Globals, events: BinaryIO, policy: BinaryIO | None) -> int:
     """Run the staged compiler on a stream of events.
 
-    EVENTS.json is a list of {"kind", "turn", "payload"}; - reads standard input. The stages are
-    RAW (an inventory), SPEC (the selection), HEADER (the messages by hash) and FROZEN (what was
-    used, for replay). Needs no workspace.
+    EVENTS.json is a list of {"kind", "turn", "payload"}; - reads standard input. An event may also
+    have an "id", "pinned": true, which no limit takes out, and a "pair", whose halves stay or go
+    together. The stages are RAW (an inventory), SPEC (the selection), HEADER (the messages by
+    hash) and FROZEN (what was used, for replay). `seq` and `timestamp` take no part in them.
+    Needs no workspace.
 
     \b
     Examples:
@@ -48,7 +52,8 @@ def command(options: Globals, events: BinaryIO, policy: BinaryIO | None) -> int:
     rules = None if policy is None else _read(policy)
     if rules is not None and not isinstance(rules, dict):
         raise NotJsonError("the policy must be a JSON object")
-    document = dict(compile_stages(stream, rules).to_json())
+    plugins = agreed_plugins(Path(options.directory or "."), rules)
+    document = dict(compile_stages(stream, rules, plugins=plugins).to_json())
     show(options, document, _text)
     return ExitCode.FINE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypedDict
 
 import click
 from click.shell_completion import get_completion_class
@@ -14,7 +14,14 @@ from indexer.errors import ExitCode, UsageError
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
-@merkle_command("completion")
+class ScriptDocument(TypedDict):
+    """Result of `completion`."""
+
+    shell: str
+    script: str
+
+
+@merkle_command("completion", gives=(ScriptDocument,))
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(options: Globals, shell: str) -> int:
     """Print a shell completion script for bash, zsh or fish.
@@ -31,7 +38,7 @@ def command(options: Globals, shell: str) -> int:
     top = click.get_current_context().find_root().command
     script = completion(top, {}, "merkle", "_MERKLE_COMPLETE").source()
     if options.json:
-        print_json({"shell": shell, "script": script})
+        print_json(ScriptDocument(shell=shell, script=script))
     else:
         print_text(script)
     return ExitCode.FINE

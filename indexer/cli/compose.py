@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from indexer.cli.context_text import FORMATS, show_context
+from indexer.cli.context_text import format_option, show_context
 from indexer.cli.here import from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, merkle_command, plain_text, plain_texts
 from indexer.cli.progress import search_progress
 from indexer.errors import ExitCode
 
@@ -18,12 +18,6 @@ LARGEST = 999_999_999
 
 def _names(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(as_text(name) for name in value)
-
-
-def _texts(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    for text in value:
-        plain_text(ctx, param, text)
-    return value
 
 
 @merkle_command("compose")
@@ -58,16 +52,19 @@ def _texts(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     "types",
     metavar="T",
     multiple=True,
-    callback=_texts,
-    help="Only frames of these types; with --order type, in this order.",
+    callback=plain_texts,
+    help="Only frames of these types; with --order type, these first and in this order.",
 )
 @click.option(
     "--agent",
     "agents",
     metavar="A",
     multiple=True,
-    callback=_texts,
-    help="Only frames of these agents; with --order agent, in this order.",
+    callback=plain_texts,
+    help="Only frames of these agents; with --order agent, these first and in this order.",
+)
+@click.option(
+    "--only", is_flag=True, help="With --order type or agent, leave out what is not named."
 )
 @click.option(
     "--path",
@@ -84,16 +81,15 @@ def _texts(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     "--since", metavar="TIME", callback=plain_text, help="Only frames made then or later (UTC)."
 )
 @click.option("--until", metavar="TIME", callback=plain_text, help="Only frames made before then.")
+@click.option(
+    "--no-source", is_flag=True, help="No lines of files; --type outline has outlines alone."
+)
+@click.option("--tests", is_flag=True, help="Let tests count like the code they are about.")
+@click.option("--docs", is_flag=True, help="Let documents count like code.")
+@click.option("--why", is_flag=True, help="Tell what each score is made of.")
 @click.option("--require-fresh", is_flag=True, help="Leave out what is not fresh.")
 @click.option("--record", is_flag=True, help="Keep the manifest, so that it can be replayed.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Text for people, or the messages alone as a JSON array.",
-)
+@format_option
 def command(
     options: Globals,
     nodes: tuple[str, ...],
@@ -104,10 +100,15 @@ def command(
     order: str | None,
     types: tuple[str, ...],
     agents: tuple[str, ...],
+    only: bool,
     paths: tuple[str, ...],
     related: tuple[str, ...],
     since: str | None,
     until: str | None,
+    no_source: bool,
+    tests: bool,
+    docs: bool,
+    why: bool,
     require_fresh: bool,
     record: bool,
     form: str,
@@ -117,8 +118,12 @@ def command(
     The same frames, request and tokenizer give the same messages, byte for byte. The messages
     stand in the order in which their frames were stored, so that a change late in time leaves
     the beginning as it was, and a provider's prompt cache with it. Each frame says itself when it
-    is not fresh. What is left out is counted, with the reasons. The first --query after many
-    frames were made indexes their texts, once; a watcher does that by itself.
+    is not fresh. What is left out is counted, with the reasons.
+
+    With --query the answer is a mix: for the best files the bodies of the symbols that match
+    best, or the whole file where it fits, with what is known about them. Lines of files are read
+    and hashed at that moment, and stand fenced in their messages. Tests, documents, translations
+    and generated files weigh less, unless the question or an option asks for them.
 
     \b
     Examples:
@@ -138,10 +143,15 @@ def command(
             record=record,
             types=types,
             agents=agents,
+            only=only,
             paths=paths,
             related=[from_here(options, node) for node in related],
             since=since,
             until=until,
+            source=not no_source,
+            tests=tests,
+            docs=docs,
+            why=why,
             progress=progress,
         )
     show_context(document, as_json=options.json, form=form, quiet=options.quiet)

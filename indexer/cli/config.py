@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -26,7 +26,29 @@ from indexer.engine.settings import (
 from indexer.errors import ExitCode
 
 
-@merkle_command("config")
+class SettingDocument(TypedDict):
+    """One setting, and where its value came from."""
+
+    key: str
+    value: Any
+    unit: str
+    origin: str
+    where: str | None
+    variable: str
+    about: str
+
+
+class ConfigDocument(TypedDict):
+    """Result of `config`."""
+
+    workspace: str
+    file: str | None
+    trusted: bool
+    refused: list[str]
+    settings: list[SettingDocument]
+
+
+@merkle_command("config", gives=(ConfigDocument,))
 @click.option("--origin", is_flag=True, help="Also tell where each value came from.")
 @click.option(
     "--trust",
@@ -58,7 +80,7 @@ def command(options: Globals, origin: bool, trusting: bool) -> int:
     return ExitCode.FINE
 
 
-def _document(root: Path) -> dict[str, Any]:
+def _document(root: Path) -> ConfigDocument:
     settings, llm = load_settings(root), load_llm_settings(root)
     rows = [(one, settings.values[one.key], settings.origins[one.key]) for one in SETTINGS]
     for one in LLM_SETTINGS:
@@ -73,7 +95,7 @@ def _document(root: Path) -> dict[str, Any]:
     }
 
 
-def _row(setting: Setting, value: Value, origin: Origin) -> dict[str, Any]:
+def _row(setting: Setting, value: Value, origin: Origin) -> SettingDocument:
     return {
         "key": setting.key,
         "value": setting.shown(value),
@@ -85,7 +107,7 @@ def _row(setting: Setting, value: Value, origin: Origin) -> dict[str, Any]:
     }
 
 
-def _text(document: dict[str, Any], origin: bool) -> str:
+def _text(document: ConfigDocument, origin: bool) -> str:
     rows = []
     for each in document["settings"]:
         value = _shown(each["value"], each["unit"])

@@ -14,7 +14,14 @@ from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 
-FORMATS = ("text", "messages")
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "messages"]),
+    default="text",
+    show_default=True,
+    help="Text for people, or the messages alone as a JSON array.",
+)
 
 
 def print_messages(document: Mapping[str, Any]) -> None:
@@ -68,15 +75,27 @@ def _summary(document: Mapping[str, Any]) -> Iterator[str]:
         summary.append(("missing", click.style(not_made(document["missing"]), fg="yellow")))
     yield fields(summary)
     rows = [
-        [f"{place}.", path(item["path"]), on_screen(item["type"]), f"{item['tokens']:,}"]
+        [f"{place}.", _name(item), on_screen(item["type"]), f"{item['tokens']:,}"]
         for place, item in enumerate(document["items"], 1)
     ]
     if rows:
         yield ""
         yield table(rows, right=frozenset({0, 3}))
+        for place, why in enumerate(document.get("why") or (), 1):
+            made = ", ".join(f"{name} {part:,}" for name, part in why["parts"].items() if part)
+            yield f"{place}. {why['score']:,}: {made or 'named'}"
     elif document["freshness_as_of"] == "now":
         yield ""
         yield click.style(_why_nothing(document), fg="yellow")
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    """What an item is about; of source also the symbol and the lines."""
+    if item["type"] != "source" or not item.get("lines"):
+        return path(item["path"])
+    first, last = item["lines"]
+    symbol = f"::{on_screen(item['symbol'])}" if item["symbol"] else ""
+    return f"{path(item['path'])}{symbol}:{first}-{last}"
 
 
 def _why_nothing(document: Mapping[str, Any]) -> str:
@@ -94,7 +113,9 @@ def differences(frames: Sequence[JsonObject]) -> Iterator[str]:
     colours = {"added": "green", "removed": "red", "modified": "yellow", "missing": "magenta"}
     for frame in frames:
         word = click.style(f"{frame['change']:8}", fg=colours[frame["change"]])
-        what = f"{path(frame['path'])} ({on_screen(frame['type'])} by {on_screen(frame['agent'])})"
+        by = f" by {on_screen(frame['agent'])}" if frame.get("agent") else ""
+        name = f"::{on_screen(frame['symbol'])}" if frame.get("symbol") else ""
+        what = f"{path(frame['path'])}{name} ({on_screen(frame['type'])}{by})"
         moved = " → ".join(short(frame[key]) for key in ("old", "new") if frame[key])
         if frame["change"] == "missing":
             moved += " → none"

@@ -8,12 +8,14 @@ import click
 
 from indexer.cli.columns import counted, first, path, short
 from indexer.cli.context_text import differences
+from indexer.cli.frame_text import state
 from indexer.cli.markdown import code
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
 from indexer.core import paths
-from indexer.engine.documents import DiffDocument
+from indexer.core.paths import on_screen
+from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.errors import ExitCode
 
 
@@ -82,8 +84,23 @@ def _text(document: DiffDocument) -> str:
         lines += frames
     elif frames:
         lines += [f"generated frames ({len(frames):,})", *(f"  {each}" for each in first(frames))]
+    lines += list(_note_lines(document))
     span = f"{short(document['old'])} → {short(document['new'])}"
     return "\n".join([*lines, f"{span}: {_count(document)}"])
+
+
+def _note_lines(document: DiffDocument) -> Iterator[str]:
+    """What became of notes: the reason to look at them again."""
+    if document["notes"]:
+        yield f"notes ({len(document['notes']):,})"
+    yield from (f"  {each}" for each in first([note_text(one) for one in document["notes"]]))
+
+
+def note_text(note: JsonObject) -> str:
+    """What became of one note."""
+    came = f", from {path(note['from'])}" if note["from"] is not None else ""
+    said = f"{state(note['change'])}  {path(note['path'])}  {on_screen(note['type'])}"
+    return f"{said} by {on_screen(note['agent'])}{came}"
 
 
 def _count(document: DiffDocument) -> str:
@@ -104,5 +121,12 @@ def _markdown(document: DiffDocument) -> str:
         lines += [
             f"- {code(path(each['old']))} → {code(path(each['new']))}"
             for each in document["renamed"]
+        ]
+    if document["notes"]:
+        lines += ["", f"**{counted(len(document['notes']), 'note')}**", ""]
+        lines += [
+            f"- {note['change']}: {code(path(note['path']))}, {code(on_screen(note['type']))} by"
+            f" {code(on_screen(note['agent']))}"
+            for note in document["notes"]
         ]
     return "\n".join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import click
 
@@ -31,7 +31,18 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 _NAME: Final = 14
 
 
-@merkle_command("doctor")
+class _DoctorDocument(TypedDict):
+    checks: list[dict[str, Any]]
+    healthy: bool
+
+
+class DoctorDocument(_DoctorDocument, total=False):
+    """Result of `doctor`; `quarantined` where that was asked for."""
+
+    quarantined: list[str]
+
+
+@merkle_command("doctor", gives=(DoctorDocument,))
 @click.option(
     "--quarantine",
     is_flag=True,
@@ -99,14 +110,14 @@ def _moved(root: Path, moved: list[Path]) -> Check:
     return Check("quarantine", "ok", f"put aside as {names}", "run `merkle repair`")
 
 
-def _document(checks: list[Check]) -> dict[str, Any]:
+def _document(checks: list[Check]) -> DoctorDocument:
     return {
         "checks": [asdict(check) for check in checks],
         "healthy": all(check.state == "ok" for check in checks),
     }
 
 
-def _text(document: dict[str, Any], *, quiet: bool) -> str:
+def _text(document: DoctorDocument, *, quiet: bool) -> str:
     lines = []
     for check in document["checks"]:
         if quiet and check["state"] == "ok":

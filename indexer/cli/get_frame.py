@@ -45,10 +45,9 @@ def _lines(document: FrameDocument) -> Iterator[str]:
         ("state", state(document["freshness"]) + because),
         ("written", f"{moment(document['created_at'])}, {counted(document['tokens'], 'token')}"),
     ]
-    for word in ("supersedes", "superseded_by"):
-        named = document["supersedes" if word == "supersedes" else "superseded_by"]
-        if named is not None:
-            rows.append((word.replace("_", " "), named))
+    rows += [("supersedes", one) for one in document["supersedes"]]
+    if document["superseded_by"] is not None:
+        rows.append(("superseded by", document["superseded_by"]))
     yield fields(rows, "  ")
     yield "  " + click.style("made from", dim=True)
     listed = [f"{on_screen(i['input'])}  {i['id'] or 'none'}" for i in document["inputs"]]

@@ -11,10 +11,11 @@ from indexer.cli.columns import counted, fields, first, path, size
 from indexer.cli.frame_text import body, freshness, moment
 from indexer.cli.nodes import node_name, on_nodes
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, default_of, merkle_command, plain_text
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
+from indexer.service.workspace import Workspace
 
 
 @merkle_command("get-node")
@@ -29,7 +30,7 @@ from indexer.errors import ExitCode
     "--max-frames",
     metavar="N",
     type=click.IntRange(0, 1_000_000),
-    default=20,
+    default=default_of(Workspace.get_node, "max_frames"),
     show_default=True,
     help="Show at most N frames.",
 )
@@ -105,7 +106,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         if frame["content"] is None:
             yield click.style("  (its body was dropped by compact)", dim=True)
         elif frame["content"]:
-            yield body(frame["content"])
+            yield body(frame.get("lined", frame["content"]))
 
 
 def _heading(frame: JsonObject) -> str:

@@ -13,17 +13,25 @@ from click.shell_completion import shell_complete
 
 from indexer import __version__
 from indexer.cli.failures import run
+from indexer.cli.main import COMPLETE_VARIABLE
 from indexer.cli.options import Globals, global_options, wants_json
 from indexer.cli.output import print_json
 
-COMPLETE_VARIABLE: Final = "_MERKLE_COMPLETE"
 COMMANDS: Final = {
     "init": "Make the workspace's own folder, .merkle.",
     "scan": "Bring the index up to date with the disk.",
     "status": "Compare the disk with the index.",
     "validate": "Check every invariant of the index.",
     "watch": "Keep the index up to date while files change.",
+    "stop": "End the service of the workspace.",
     "get-node": "Show a file or folder with the frames about it.",
+    "show": "Show a file, a symbol or some lines as they are on disk now.",
+    "symbols": "List the symbols whose name fits a pattern.",
+    "definition": "Tell where a name is defined.",
+    "references": "List where SYMBOL is used, and inside of what.",
+    "callers": "List what calls SYMBOL.",
+    "callees": "List what SYMBOL calls, as far as it is defined in the workspace.",
+    "impact": "List what a change of a file or symbol could affect.",
     "compose": "Put together what an agent should read, within a token budget.",
     "replay": "Show again exactly what a recorded composition showed.",
     "compile": "Run the staged compiler on a stream of events.",
@@ -60,8 +68,11 @@ COMMANDS: Final = {
 _ELSEWHERE: Final = {
     "tree": "status --tree",
     "ls": "status --tree",
-    "show": "get-node",
-    "cat": "get-node",
+    "cat": "show",
+    "source": "show",
+    "grep": "references",
+    "usages": "references",
+    "goto": "definition",
     "search": "compose --query",
     "find": "compose --query",
     "history": "log",
@@ -125,7 +136,19 @@ class LazyGroup(click.Group):
             except click.exceptions.Exit as leaving:
                 return leaving.exit_code
 
-        sys.exit(run(parse_and_call, as_json=as_json))
+        status = run(parse_and_call, as_json=as_json)
+        _start_what_was_missed()
+        sys.exit(status)
+
+
+def _start_what_was_missed() -> None:
+    """A service for large workspaces that this command had to look at itself."""
+    opening = sys.modules.get("indexer.cli.opening")
+    for root, files in () if opening is None else opening.opened_here():
+        # Imported late: only where a workspace was opened here.
+        from indexer.cli.autostart import start_if_large
+
+        start_if_large(root, files)
 
 
 def _guess(name: str) -> str:

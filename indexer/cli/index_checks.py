@@ -17,6 +17,7 @@ from indexer.core.hashing import workspace_hash
 from indexer.core.tokens import TiktokenCounter
 from indexer.engine.models.settings import declared_models, load_llm_settings
 from indexer.engine.settings import FILE, TRUST, Settings, load_settings
+from indexer.engine.tree.lost import lost_text
 from indexer.errors import CorruptError, LockedError, MerkleError, UsageError
 from indexer.generators.llm.client import check_extra
 from indexer.service.address import runtime_folder
@@ -24,12 +25,14 @@ from indexer.service.client import Client, connect
 from indexer.store import journal
 from indexer.store.layout import FOLDER, Format, Layout, is_initialised, read_format
 from indexer.store.lock import OwnerLock, holder, locked_by
+from indexer.store.noted import Noted
 from indexer.synthesis.base import Tokens
 
 if TYPE_CHECKING:
     from indexer.core.tree import Tree
     from indexer.store.database import Database
 
+_NO_HARM: Final = "the index itself is true; `merkle diff` cannot go back to them"
 _REPAIR: Final = "`merkle repair` rebuilds it from the files and the journal"
 
 
@@ -131,6 +134,9 @@ def _models(root: Path) -> list[Check]:
 def _writable(layout: Layout) -> Check:
     if os.access(layout.folder, os.W_OK | os.X_OK):
         return Check("folder", "ok", f"{FOLDER} is writable")
+    if os.statvfs(layout.folder).f_flag & os.ST_RDONLY:
+        advice = "commands that only read work; mount it for writing to do more"
+        return Check("folder", "warn", f"{FOLDER} is on a read-only file system", advice)
     advice = "make it writable for this user: every command needs to take the lock there"
     return Check("folder", "fail", f"{FOLDER} is not writable", advice)
 
@@ -170,7 +176,11 @@ def _service(client: Client, found: Examined) -> None:
         advice = "frames of that type stay stale meanwhile"
         found.checks.append(Check("frames", "warn", str(frames), advice))
     if reason:
-        advice = "it still scans from time to time; `merkle status` tells more"
+        advice = (
+            "nothing more is recorded until that has passed; it tries again by itself"
+            if state == "unhealthy"
+            else "it still scans from time to time; `merkle status` tells more"
+        )
         found.checks.append(Check("service", "warn", f"pid {pid}, {state}: {reason}", advice))
     else:
         found.checks.append(Check("service", "ok", f"pid {pid}, answering"))
@@ -206,9 +216,9 @@ def _no_service(layout: Layout) -> Check:
 def _unowned(layout: Layout, recorded: Format, found: Examined) -> None:
     """Nobody answers: see who holds the lock, and if nobody does, read the database."""
     try:
-        with owned(layout):
+        with owned(layout) as lock:
             found.checks.append(Check("lock", "ok", "free"))
-            found.checks.append(_database(layout, recorded, found))
+            found.checks.append(_database(layout, recorded, found, lock.read_only))
             found.checks.append(_journal(layout, found))
     except LockedError:
         found.checks.append(_held(layout))
@@ -248,11 +258,11 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _database(layout: Layout, recorded: Format, found: Examined) -> Check:
+def _database(layout: Layout, recorded: Format, found: Examined, read_only: bool) -> Check:
     if not layout.database.exists():
         return Check("database", "ok", "nothing recorded yet", "run `merkle scan`")
     try:
-        found.folders, roots, frames = read_everything(layout, recorded)
+        found.folders, roots, lost, frames = read_everything(layout, recorded, read_only=read_only)
     except CorruptError as error:
         found.damaged = True
         advice = f"{_REPAIR}; `merkle doctor --quarantine` only puts it aside"
@@ -260,6 +270,7 @@ def _database(layout: Layout, recorded: Format, found: Examined) -> Check:
     except MerkleError as error:
         return Check("database", "fail", error.message, error.hint)
     found.checks += _frames(*frames)
+    found.checks += [Check("history", "warn", each, _NO_HARM) for each in lost]
     return Check("database", "ok", f"readable, {counted(roots, 'root')} recorded")
 
 
@@ -278,26 +289,32 @@ def _journal(layout: Layout, found: Examined) -> Check:
     return Check("journal", "ok", "every record holds")
 
 
-def read_everything(layout: Layout, recorded: Format) -> tuple[int, int, tuple[int, int]]:
+def read_everything(
+    layout: Layout, recorded: Format, *, read_only: bool = False
+) -> tuple[int, int, list[str], tuple[int, int]]:
     """Read the whole database as its owner, or raise an error.
 
-    How many folders and roots it knows, and how many frames are made and not made yet.
+    How many folders and roots it knows, which roots it has lost, and how many frames are made and
+    not made yet.
     """
     # Imported late: a package that is not installed is something to report, not to fail from.
     from indexer.store.database import Database
     from indexer.store.trees import TreeStore
 
-    database = Database(layout.database)
+    database = Database(layout.database, read_only=read_only)
     try:
-        trees = TreeStore(database, workspace_hash(recorded.hash_name))
+        trees = TreeStore(database, workspace_hash(recorded.hash_name), Noted(layout.noted))
+        losses = [*trees.lost(), *filter(None, [trees.find_loss(0)])]
+        lost = [lost_text(each.first, each.last) for each in losses]
         head = trees.head()
         if head is None:
-            return 0, 0, (0, 0)
+            return 0, 0, lost, (0, 0)
         tree = trees.tree_at(head.seq)
         trees.recorded_ids(head.seq)
         trees.listings()
         trees.remarks()
-        return head.totals.directories, head.seq, _count_frames(layout.root, database, tree)
+        frames = _count_frames(layout.root, database, tree)
+        return head.totals.directories, trees.count_roots(), lost, frames
     finally:
         database.close()
 

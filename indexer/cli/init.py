@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -14,7 +14,16 @@ from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
 
 
-@merkle_command("init")
+class InitDocument(TypedDict):
+    """Result of `init`."""
+
+    workspace: str
+    hash: str
+    created: bool
+    adopted: dict[str, Any] | None
+
+
+@merkle_command("init", gives=(InitDocument,))
 @click.option(
     "--hash",
     "hash_name",

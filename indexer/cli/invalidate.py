@@ -10,7 +10,7 @@ import click
 from indexer.cli.columns import counted
 from indexer.cli.nodes import node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, acting_agent, merkle_command, plain_text
 
 
 @merkle_command("invalidate")
@@ -18,7 +18,8 @@ from indexer.cli.options import Globals, merkle_command, plain_text
 @click.option(
     "--type", "frame_type", metavar="T", callback=plain_text, help="Only frames of this type."
 )
-def command(options: Globals, node: str, frame_type: str | None) -> int:
+@acting_agent("Who asks for it, a registered writer.")
+def command(options: Globals, node: str, frame_type: str | None, agent: str | None) -> int:
     """Make generated frames run again next time, at a node and below, whatever is remembered.
 
     They are stale from now on; `merkle regenerate` or the service makes them again. NODE - reads
@@ -36,5 +37,8 @@ def command(options: Globals, node: str, frame_type: str | None) -> int:
 
     with open_workspace(options) as workspace:
         return on_nodes(
-            options, node, lambda name: workspace.invalidate(name, frame_type=frame_type), text
+            options,
+            node,
+            lambda name: workspace.invalidate(name, frame_type=frame_type, agent=agent),
+            text,
         )

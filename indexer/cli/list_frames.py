@@ -24,7 +24,8 @@ from indexer.engine.documents import JsonObject
 def command(options: Globals, node: str, frame_type: str | None) -> int:
     """List every frame a node ever had, newest first.
 
-    The newest of each type and agent is marked with *. Also takes a path that is gone.
+    Those that views select are marked with *: the newest that a generator keeps, and every note
+    that nothing superseded. Also takes a path that is gone.
     NODE - reads names from standard input, one a line.
 
     \b
@@ -47,7 +48,7 @@ def _text(name: str, document: Mapping[str, Any]) -> str:
 
 def _row(frame: JsonObject) -> list[str]:
     return [
-        click.style(("* " if frame["head"] else "  ") + short(frame["frame_id"]), fg="cyan"),
+        click.style(("* " if frame["live"] else "  ") + short(frame["frame_id"]), fg="cyan"),
         on_screen(frame["type"]),
         on_screen(frame["agent"]),
         moment(frame["created_at"]),

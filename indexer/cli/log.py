@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from indexer.cli.columns import short, table
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command
+from indexer.cli.options import Globals, default_of, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
+from indexer.engine.tree.lost import lost_text
 from indexer.errors import ExitCode
+from indexer.service.workspace import Workspace
 
 if TYPE_CHECKING:
     from indexer.engine.tree.history import LogDocument, RootDocument
+    from indexer.engine.tree.lost import LostDocument
 
 
 @merkle_command("log")
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     "limit",
     metavar="N",
     type=click.IntRange(1, 1_000_000),
-    default=20,
+    default=default_of(Workspace.log, "limit"),
     show_default=True,
     help="Show at most N roots.",
 )
@@ -53,7 +57,17 @@ def _text(document: LogDocument) -> str:
         return "nothing recorded yet: run `merkle scan`"
     head = ["", "root", "at (UTC)", "cause", "changes", "nodes"]
     rows = [_row(place, root) for place, root in enumerate(roots)]
-    return table([[click.style(name, dim=True) for name in head], *rows], right=frozenset({5}))
+    shown = table([[click.style(name, dim=True) for name in head], *rows], right=frozenset({5}))
+    return "\n".join([shown, *lost_lines(document["lost"])])
+
+
+def lost_lines(lost: list[LostDocument]) -> Iterator[str]:
+    """What was recorded and is gone, a line each."""
+    for each in lost:
+        when = each["noticed_at"].replace("T", " ")[:19]
+        yield f"{lost_text(each['first'], each['last'])} (noticed {when}); the last was " + short(
+            each["root"]
+        )
 
 
 def _row(place: int, root: RootDocument) -> list[str]:

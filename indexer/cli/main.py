@@ -8,6 +8,9 @@ import sys
 
 from indexer import __version__
 
+COMPLETE_VARIABLE = "_MERKLE_COMPLETE"
+"""Set by a shell that asks what a line could go on with."""
+
 
 def main() -> None:
     """Run `merkle` with the arguments of this process."""
@@ -18,6 +21,17 @@ def main() -> None:
     if sys.getfilesystemencoding() != "utf-8":
         # Under another locale Python would decode names differently, and every id with them.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+    # Imported late: this is all that most commands need while a service runs.
+    from indexer.cli.thin import hand_over
+
+    status = None if COMPLETE_VARIABLE in os.environ else hand_over(sys.argv[1:])
+    if status is not None:
+        os._exit(status)
+    run_here()
+
+
+def run_here() -> None:
+    """Run the command line in this process, and end it."""
     # A command is short: collecting cycles would walk the whole tree again and again.
     gc.disable()
     from indexer.cli.group import cli

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
-from typing import Any
+from typing import TypedDict
 
 import click
 
@@ -17,7 +17,7 @@ from indexer.engine.frames.roles import check_agent_id
 from indexer.engine.settings import load_settings
 from indexer.errors import ExitCode, UncheckedError
 from indexer.mcp.clients import CLIENTS
-from indexer.mcp.install import find_place, install, snippet, uninstall
+from indexer.mcp.install import Place, find_place, install, snippet, uninstall
 from indexer.service.served import wake_service
 
 TOKEN_VARIABLE = "MERKLE_MCP_TOKEN"
@@ -90,7 +90,7 @@ def _refuse_without_extra() -> None:
     if find_spec("mcp") is None:
         raise MissingExtraError(
             "`merkle mcp` needs the Python package mcp, which is not installed",
-            hint="install it: pip install 'merkle[mcp]'",
+            hint="install it: pip install 'merkle-indexer[mcp]'",
         )
 
 
@@ -106,7 +106,23 @@ _name = click.option(
 )
 
 
-@merkle_command("install")
+class UninstalledDocument(TypedDict):
+    """Result of `mcp uninstall`."""
+
+    client: str
+    scope: str
+    file: str
+    name: str
+    changed: bool
+
+
+class InstalledDocument(UninstalledDocument):
+    """Result of `mcp install`."""
+
+    snippet: str
+
+
+@merkle_command("install", gives=(InstalledDocument,))
 @_client
 @_scope
 @_name
@@ -138,15 +154,17 @@ def install_(
         check_agent_id(agent)
     entry = place.client.entry(place.scope, place.root, agent)
     changed = False if only_print else install(place, entry)
-    document = _document(place, changed)
-    document["snippet"] = snippet(place, entry)
+    document: InstalledDocument = {
+        **_document(place, changed),
+        "snippet": snippet(place, entry),
+    }
     show(options, document, lambda told: _installed(told, only_print))
     if not options.json and find_spec("mcp") is None:
-        print_text("note: pip install 'merkle[mcp]' is still to be done", err=True)
+        print_text("note: pip install 'merkle-indexer[mcp]' is still to be done", err=True)
     return ExitCode.FINE
 
 
-@merkle_command("uninstall")
+@merkle_command("uninstall", gives=(UninstalledDocument,))
 @_client
 @_scope
 @_name
@@ -162,7 +180,7 @@ def uninstall_(options: Globals, client: str, scope: str | None, name: str) -> i
     return ExitCode.FINE
 
 
-def _document(place: Any, changed: bool) -> dict[str, Any]:
+def _document(place: Place, changed: bool) -> UninstalledDocument:
     return {
         "client": place.client.title,
         "scope": place.scope_name,
@@ -172,7 +190,7 @@ def _document(place: Any, changed: bool) -> dict[str, Any]:
     }
 
 
-def _installed(told: dict[str, Any], only_print: bool) -> str:
+def _installed(told: InstalledDocument, only_print: bool) -> str:
     where = on_screen(told["file"])
     if only_print:
         # The snippet is made here, of an agent's id and paths that JSON has escaped.
@@ -182,7 +200,7 @@ def _installed(told: dict[str, Any], only_print: bool) -> str:
     return f"{told['client']} has it now: {where}\nrestart it, or reload its servers"
 
 
-def _uninstalled(told: dict[str, Any]) -> str:
+def _uninstalled(told: UninstalledDocument) -> str:
     where = on_screen(told["file"])
     if not told["changed"]:
         return f"{told['client']} does not have it: {where}"

@@ -20,6 +20,7 @@ CONFIRM = "needs_yes"
 """The code of the error that an answer of yes overcomes."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+Document = TypeVar("Document")
 
 
 class _Amount(click.ParamType[float]):
@@ -59,7 +60,7 @@ def limit_options(function: F) -> F:
     return function
 
 
-def agreed(call: Callable[[bool], JsonObject], *, yes: bool, may_ask: bool) -> JsonObject:
+def agreed(call: Callable[[bool], Document], *, yes: bool, may_ask: bool) -> Document:
     """Call, and on a terminal ask whether a run that needs a yes gets one."""
     try:
         return call(yes)

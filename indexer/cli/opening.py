@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from indexer.cli.options import Globals
+from indexer.cli.progress import is_terminal
 from indexer.engine.settings import load_settings
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import connect
-from indexer.service.workspace import MARKERS, Workspace, find_workspace
+from indexer.service.whose_socket import MARKERS
+from indexer.service.workspace import Workspace, find_workspace
 from indexer.store.layout import Layout
 from indexer.store.lock import holder
 
+
+class _Opened(Workspace):
+    """A workspace that remembers how large it is, where this process looked after it."""
+
+    files = 0
+
+    def close(self) -> None:
+        if self._engine is not None and is_terminal():
+            head = self._engine.trees.head()
+            self.files = 0 if head is None else head.totals.files
+        super().close()
+
+
 # Held until the process ends, so that nothing is taken apart object by object before that.
-_opened: list[Workspace] = []
+_opened: list[_Opened] = []
+
+
+def opened_here() -> Iterator[tuple[Path, int]]:
+    """The workspaces that this process had to open itself, with how many files each has."""
+    return ((each.root, each.files) for each in _opened if not each.is_remote)
 
 
 def open_workspace(options: Globals) -> Workspace:
     """The workspace that is meant, with the waiting time that is set for it."""
     root = root_of(options)
-    workspace = Workspace.open(root, wait=load_settings(root).wait_s)
+    workspace = _Opened.open(root, wait=load_settings(root).wait_s)
     _opened.append(workspace)
     return workspace
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -60,11 +61,16 @@ def global_options() -> list[click.Parameter]:
     ]
 
 
+Gives = tuple[Any, ...]
+"""The keys of a document: those of operations, by name, and of declared documents, in order."""
+
+
 class GlobalCommand(click.Command):
     """A command that takes the global options after its own."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, gives: Gives | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.gives = gives
         self.params.extend(global_options())
 
 
@@ -76,15 +82,26 @@ class GlobalGroup(click.Group):
         self.params.extend(global_options())
 
 
-def merkle_command(name: str) -> Callable[[Callable[..., int]], click.Command]:
-    """Declare a command: its function gets `Globals` first and returns the exit status."""
+def merkle_command(
+    name: str, gives: Gives | None = None
+) -> Callable[[Callable[..., int]], click.Command]:
+    """Declare a command: its function gets `Globals` first and returns the exit status.
+
+    `gives` says what it prints with --json where that is not just what the operation of the same
+    name gives.
+    """
 
     def declare(function: Callable[..., int]) -> click.Command:
         # Made here because the first parse may be of a command without any global option.
         passing = click.make_pass_decorator(Globals, ensure=True)
-        return click.command(name, cls=GlobalCommand)(passing(function))
+        return click.command(name, cls=GlobalCommand, gives=gives)(passing(function))
 
     return declare
+
+
+def default_of(method: Callable[..., Any], name: str) -> Any:
+    """What a method of `Workspace` takes where nothing is given, for an option to show."""
+    return inspect.signature(method).parameters[name].default
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -103,6 +120,40 @@ def plain_text(ctx: click.Context, param: click.Parameter, value: str | None) ->
         except UnicodeEncodeError:
             raise click.BadParameter("it contains bytes that are not UTF-8", ctx, param) from None
     return value
+
+
+def plain_texts(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The same for an option that can be repeated."""
+    for one in value:
+        plain_text(ctx, param, one)
+    return value
+
+
+def named_values(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    """The pairs of an option that takes K=V and can be repeated."""
+    for pair in plain_texts(ctx, param, value):
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form K=V", ctx, param)
+        yield key, text
+
+
+def acting_agent(
+    words: str, *, required: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option that says in whose name something is done; MERKLE_AGENT does otherwise."""
+    return click.option(
+        "--agent",
+        metavar="A",
+        envvar="MERKLE_AGENT",
+        required=required,
+        callback=plain_text,
+        help=f"{words} MERKLE_AGENT if not given.",
+    )
 
 
 allow_secrets = click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final
 
@@ -12,12 +13,24 @@ from indexer.cli.frame_text import freshness
 from indexer.cli.here import from_here
 from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
+from indexer.cli.options import (
+    Globals,
+    acting_agent,
+    allow_secrets,
+    merkle_command,
+    named_values,
+    plain_text,
+    plain_texts,
+)
 from indexer.cli.output import show
 from indexer.errors import ExitCode, UsageError
 
 LONGEST: Final = 1 << 20
 """Bytes of the longest frame there can be; more is not even read."""
+
+
+LONGEST_BATCH: Final = 32 << 20
+"""Bytes of the longest batch."""
 
 
 class ContentError(UsageError):
@@ -28,31 +41,36 @@ class ContentError(UsageError):
 
 def _meta(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for pair in value:
-        plain_text(ctx, param, pair)
-        key, equals, text = pair.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"{pair!r} is not of the form K=V", ctx, param)
+    for key, text in named_values(ctx, param, value):
         if key in found:
             raise click.BadParameter(f"{key} is given twice", ctx, param)
         found[key] = text
     return found
 
 
+def _node(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else node_name(ctx, param, value)
+
+
 @merkle_command("put-frame")
-@click.argument("node", metavar="NODE", callback=node_name)
-@click.argument("file", metavar="FILE", type=click.File("rb"))
+@click.argument("node", metavar="[NODE", required=False, callback=_node)
+@click.argument("file", metavar="FILE]", required=False, type=click.File("rb"))
+@click.option(
+    "--lines",
+    metavar="FILE",
+    type=click.File("rb"),
+    help="Several frames in one transaction, all or nothing: one JSON object a line, with node,"
+    " content, type, agent, seen, on, replaces, replace_mine and meta. What a line does not say"
+    " is taken from --type and --agent.",
+)
 @click.option(
     "--type",
     "frame_type",
     metavar="T",
-    required=True,
     callback=plain_text,
     help="What kind of frame it is, such as note or review.",
 )
-@click.option(
-    "--agent", metavar="A", required=True, callback=plain_text, help="Who writes it, registered."
-)
+@acting_agent("Who writes it, registered.")
 @click.option(
     "--seen",
     metavar="NODEID",
@@ -67,31 +85,57 @@ def _meta(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
     " folders), or a generated frame type such as outline.",
 )
 @click.option(
+    "--replaces",
+    metavar="FRAME_ID",
+    multiple=True,
+    callback=plain_texts,
+    help="A note about the same node that this one takes the place of; can be repeated.",
+)
+@click.option(
+    "--replace-mine",
+    is_flag=True,
+    help="Take the place of all notes of this type that the same agent wrote about the node.",
+)
+@click.option(
     "--meta", metavar="K=V", multiple=True, callback=_meta, help="Keep a value with it, by name."
 )
 @allow_secrets
 def command(
     options: Globals,
-    node: str,
-    file: BinaryIO,
-    frame_type: str,
-    agent: str,
+    node: str | None,
+    file: BinaryIO | None,
+    lines: BinaryIO | None,
+    frame_type: str | None,
+    agent: str | None,
     seen: str | None,
     on: str | None,
+    replaces: tuple[str, ...],
+    replace_mine: bool,
     meta: dict[str, str],
     allow_secrets: bool,
 ) -> int:
     """Write a frame about a file or folder, bound to what its author read.
 
     FILE holds UTF-8 text, at most 1 MiB; - reads standard input. The frame goes stale when
-    what it is bound to changes. The same frame written twice is one frame.
+    what it is bound to changes. The same frame written twice is one frame. Notes accumulate: a
+    second one leaves the first as it is, unless it says that it replaces it.
 
     \b
     Examples:
       merkle agent add alice --role writer
       merkle put-frame src/main.py review.md --type review --agent alice
       echo "Start here." | merkle put-frame src - --type note --agent alice --on listing
+      merkle put-frame src/main.py review.md --type review --agent alice --replace-mine
+      merkle put-frame --lines reviews.jsonl --type review --agent alice
     """
+    if lines is not None:
+        if file is not None or seen or on or replaces or replace_mine or meta:
+            raise click.UsageError("with --lines, each line says what it is about")
+        return _several(options, lines, {"type": frame_type, "agent": agent}, allow_secrets)
+    if node is None or file is None:
+        raise click.UsageError("give NODE and FILE, or --lines FILE")
+    if frame_type is None or agent is None:
+        raise click.UsageError(f"--{'type' if frame_type is None else 'agent'} is missing")
     content = _text_of(file)
     with open_workspace(options) as workspace:
         document = workspace.put_frame(
@@ -101,6 +145,8 @@ def command(
             agent=agent,
             seen=seen,
             on=on,
+            replaces=replaces,
+            replace_mine=replace_mine,
             meta=meta,
             allow_secrets=allow_secrets,
         )
@@ -108,12 +154,36 @@ def command(
     return ExitCode.FINE
 
 
-def _text_of(file: BinaryIO) -> str:
-    raw = file.read(LONGEST + 1)
-    if len(raw) > LONGEST:
+def _several(
+    options: Globals, lines: BinaryIO, usual: Mapping[str, str | None], allow_secrets: bool
+) -> int:
+    """Store what JSON lines say, all of it or nothing."""
+    frames: list[object] = []
+    for number, line in enumerate(_text_of(lines, LONGEST_BATCH).splitlines(), 1):
+        if line.strip():
+            try:
+                one = json.loads(line)
+            except ValueError as error:
+                raise ContentError(
+                    f"line {number} is not JSON: {error}", hint="write one object a line"
+                ) from None
+            if isinstance(one, dict):
+                one = {**{k: v for k, v in usual.items() if v is not None}, **one}
+                if isinstance(one.get("node"), str):
+                    one["node"] = from_here(options, one["node"])
+            frames.append(one)
+    with open_workspace(options) as workspace:
+        document = workspace.put_frames(frames, allow_secrets=allow_secrets)
+    show(options, document, lambda found: "\n".join(map(_text, found["frames"])))
+    return ExitCode.FINE
+
+
+def _text_of(file: BinaryIO, longest: int = LONGEST) -> str:
+    raw = file.read(longest + 1)
+    if len(raw) > longest:
         raise ContentError(
-            f"the content has more than {LONGEST} bytes, the most that a frame holds",
-            hint="say less, or split it over several types",
+            f"the content has more than {longest} bytes, the most that a frame or a batch holds",
+            hint="say less, or split it over several",
         )
     try:
         return raw.decode()
@@ -126,6 +196,6 @@ def _text_of(file: BinaryIO) -> str:
 
 def _text(document: Mapping[str, Any]) -> str:
     done = "stored" if document["created"] else "already stored"
-    return f"{done} {short(document['frame_id'])} on {path(document['path'])}: " + freshness(
-        document
-    )
+    replaced = "".join(f", replaces {short(one)}" for one in document["replaced"])
+    said = f"{done} {short(document['frame_id'])} on {path(document['path'])}"
+    return f"{said}{replaced}: {freshness(document)}"

@@ -4,72 +4,43 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.options import global_options
+from indexer.engine.documents import keys_of
 from indexer.engine.models.settings import LLM_SETTINGS
 from indexer.engine.settings import RESERVED, SETTINGS
-from indexer.engine.tree.scan import ScanDocument
 from indexer.service.operations import OPERATIONS
 
 TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
-_USAGE: Final = ("calls", "tokens_in", "tokens_out", "cost", "stopped", "waiting")
-JSON_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "init": ("workspace", "hash", "created", "adopted"),
-    "watch": (*ScanDocument.__annotations__, "generated", "reused", "failed"),
-    "compile": ("hashes", "schema_version", "stages"),
-    "regenerate": (
-        "regenerated", "reused", "failed", "unchanged", "events", "plan", *_USAGE,
-    ),
-    "synthesize": ("frame_id", "generated", "reused", "frames", "failed", "events", *_USAGE),
-    "agent add": ("agents",),
-    "agent list": ("agents",),
-    "session commit": (
-        "cycle", "turn", "expired", "cascaded", "pruned", "deferred", "kept_empty",
-    ),
-    "session pull": (
-        "items", "tokens", "total_tokens", "cycle", "manifest_id", "omitted", "warnings",
-    ),
-    "session select": ("ids",),
-    "session diff": ("added", "removed", "changed", "moves"),
-    "session render": (),
-    "session compile": ("messages", "token_count", "commit_count", "token_source", "hashes"),
-    "session export": ("cycle", "records", "records_sha256", "root", "spec_version"),
-    "session show": (
-        "name", "origin", "cycle", "records", "commits", "tokens", "budget", "prune", "head",
-        "cycles", "attempts", "tree",
-    ),
-    "mcp install": ("client", "scope", "file", "name", "changed", "snippet"),
-    "mcp uninstall": ("client", "scope", "file", "name", "changed"),
-    "shared status": (
-        "configured", "url", "namespace", "read_only", "team_key", "detects", "reachable",
-        "problem", "entries", "bodies", "bytes", "leases", "pending", "refused",
-    ),
-    "compact": (
-        "dropped", "kept", "repeated_heads", "forgotten_roots", "forgotten_frames",
-        "bytes_before", "bytes_after",
-    ),
-    "prove": ("format", "hash", "root", "path", "kind", "content_id", "node_id", "proof"),
-    "verify": ("ok", "path", "kind", "content_id", "node_id", "root", "file", "reason"),
-    "report": ("file", "format", "root", "base", "state", "coverage"),
-    "repair": ("repaired", "done", "gone", "quarantined", "records", "due", "root", "nodes"),
-    "config": ("workspace", "file", "trusted", "refused", "settings"),
-    "doctor": ("checks", "healthy"),
-    "completion": ("shell", "script"),
-}  # fmt: skip
 _BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
 _CONTEXT: Final = (
     " Each of `items`, first things first: `frame_id`, `path`, `type`, `agent`, `content_sha256`,"
     " `freshness`, `because`, `tokens`, `message` (its place in `messages`). `omitted`: `counts`"
     " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
 )
+_SYMBOLS: Final = (
+    " Each of `symbols`: `path`, `symbol`, `kind`, `signature`, `doc`, `line`, `end_line`."
+    " `missing` counts the files whose facts are not made yet."
+)
+_EDGES: Final = (
+    " Each of `edges`: `path`, `line`, `symbol` (what the use stands in), `target`"
+    " (`PATH::SYMBOL`), `sure`."
+)
 _JSON_NOTES: Final = {
+    "show": " `lines` is the first and the last that `content` has; `masked` counts secrets that"
+    " are not shown, `others` has the lines of further symbols of that name.",
+    "symbols": _SYMBOLS,
+    "definition": _SYMBOLS,
+    "references": _SYMBOLS + _EDGES,
+    "callers": _SYMBOLS + _EDGES,
+    "callees": _SYMBOLS + _EDGES,
+    "impact": _EDGES + " Besides `distance` and `test`.",
     "init": " `adopted` is null, or what `--adopt` did: `records`, `refused`, `quarantined`,"
     " `root`.",
     "status": " With `--tree` also `tree`. With `--why-ignored`: `path`, `ignored`, `rule`.",
@@ -77,7 +48,8 @@ _JSON_NOTES: Final = {
     " `--web` instead, at the start, `workspace`, `pid` and `web`, the page's address. With"
     " `--print-unit`: `manager`, `name`, `unit`.",
     "get-node": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `tokens`,"
-    " `content`, `created_at`, `node_id`, `action`, `meta`." + _BATCH,
+    " `content`, `created_at`, `node_id`, `action`, `meta`; for a fresh outline of a file also"
+    " `lined`, the same with the line of each symbol." + _BATCH,
     "list-frames": " Each of `frames`: `frame_id`, `type`, `agent`, `freshness`, `because`, `head`,"
     " `seq`, `created_at`, `node_id`, `content_sha256`, `has_body`, `meta`." + _BATCH,
     "get-head": " Each of `heads`: `path`, `type`, `agent`, `frame_id`, `basis`, `freshness`,"
@@ -113,15 +85,27 @@ _JSON_NOTES: Final = {
     " could not go.",
     "session move": " `renamed` has the new id of every node that became another one.",
     "session pull": " Each of `items`: `id`, `tokens`, `frame_id`, `path`, `type`, `agent`,"
-    " `freshness`, `because`.",
+    " `symbol`, `freshness`, `because`.",
     "session select": " For a range of snapshots: `query`, `snapshots`, `diffs`, `mode` and, where"
     " there is something to say, `limits`, `warnings`, `errors`.",
     "session diff": " Each of `changed`: `id`, `fields`. Each of `moves`: `removed`, `added`.",
     "session render": " a list, each with `id`, `role`, `kind`, `content`; the same bytes with"
     " `--json` and without.",
-    "session compile": " With `--stage` also `stage`.",
+    "session compile": " With `--format` the messages are that provider's, with `form` and, where"
+    " it has one, `system`; `sha256` is that of the bytes to send. Each of `context`: `id`, `path`,"
+    " `type`, `action` (kept, labelled, replaced), `freshness`, `because`, `replaced_by`. With"
+    " `--stage` also `stage`, and `blocks`, which block each of its ids is.",
+    "session tree": " Each of `nodes`: `id`, `type`, `node_type`, `role`, `kind`, `turn`,"
+    " `content_sha256`, `tokens`, `chars`, `pinned`, `edited`, `tool`, `preview`,"
+    " `preview_truncated`, `stage_id`, `payload_sha256`, `selected`, `dropped`, `collapsed`,"
+    " `freshness`. With `--stages` `compiler` is as `merkle compile` gives it.",
     "session export": " The same bytes with `--json` and without. A snapshot has no `records` and"
     " no `records_sha256`; with `--format` it is what that provider takes.",
+    "session log": " Each of `records`, newest first: `seq`, `at`, `author`, `op`; a commit has"
+    " `id`, `commit`, `type`, `reply_to`, `message`, `tokens` and the beginning of its `text`;"
+    " others what they did, such as `target`, `priority` and `reason`.",
+    "session merge": " Each of `conflicts`: `kind` (edited, set, annotated, renamed,"
+    " reference_gone, left_out), `id`, `message`.",
     "session list": " Each of `sessions`: `name`, `cycle`, `records`, `commits`, `tokens`,"
     " `opened_at`, `updated_at`.",
     "session show": " Each of `cycles`, the newest 20: `cycle`, `at`, `turn`.",
@@ -198,20 +182,24 @@ def _command(name: str, command: click.Command, context: click.Context) -> str:
     parts = [f"## merkle {name}\n", f"```\n{usage}\n```\n", *_prose(command.help or "")]
     if own:
         parts.append(_table(("option", "meaning"), map(_option, own)) + "\n")
-    keys = json_keys(name)
+    keys = json_keys(name, command)
     if keys is not None:
         told = f" {', '.join(f'`{key}`' for key in keys)}." if keys else ""
         parts.append(f"JSON:{told}{_JSON_NOTES.get(name, '')}\n")
     return "\n".join(parts)
 
 
-def json_keys(name: str) -> tuple[str, ...] | None:
-    """The keys of a command's document: from the table above, else as its operation declares."""
-    operation = OPERATIONS.get(name.replace(" ", "-"))
-    if name in JSON_KEYS or operation is None:
-        return JSON_KEYS.get(name)
-    answer = operation.signature.answer
-    return tuple(answer.__annotations__) if typing.is_typeddict(answer) else None
+def json_keys(name: str, command: click.Command) -> tuple[str, ...] | None:
+    """The keys of a command's document, as it declares them or as its operation does."""
+    gives = getattr(command, "gives", None)
+    if gives is None:
+        own = name.replace(" ", "-")
+        gives = (own,) if own in OPERATIONS else None
+    return None if gives is None else tuple(key for one in gives for key in _keys(one))
+
+
+def _keys(one: Any) -> tuple[str, ...]:
+    return keys_of(OPERATIONS[one].signature.documents[0] if isinstance(one, str) else one)
 
 
 def _prose(text: str) -> Iterator[str]:

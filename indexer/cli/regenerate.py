@@ -11,7 +11,7 @@ from indexer.cli.columns import path, remarks, table
 from indexer.cli.models import agreed, calls_lines, limit_options, totals_lines
 from indexer.cli.nodes import STDIN, node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, acting_agent, merkle_command, plain_text
 from indexer.cli.progress import frame_progress
 from indexer.cli.signals import ends_politely
 from indexer.core import paths
@@ -31,6 +31,7 @@ from indexer.errors import ExitCode
 @click.option(
     "--plan", is_flag=True, help="Only tell what would be made, why, and what models would cost."
 )
+@acting_agent("Who asks for it, a registered writer; kept beside the frames.")
 @limit_options
 def command(
     options: Globals,
@@ -38,6 +39,7 @@ def command(
     frame_type: str | None,
     recursive: bool,
     plan: bool,
+    agent: str | None,
     max_calls: int | None,
     max_cost: float | None,
     yes: bool,
@@ -67,7 +69,7 @@ def command(
         frame_progress(options) as progress,
     ):
 
-        def regenerate(name: str) -> JsonObject:
+        def regenerate(name: str) -> Mapping[str, Any]:
             below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT
             return agreed(
                 lambda sure: workspace.regenerate(
@@ -75,6 +77,7 @@ def command(
                     frame_type=frame_type,
                     recursive=below,
                     plan=plan,
+                    agent=agent,
                     progress=progress,
                     max_calls=max_calls,
                     max_cost=max_cost,
@@ -95,7 +98,7 @@ def verdict(document: Mapping[str, Any]) -> ExitCode:
 
 def regenerated_text(name: str, document: Mapping[str, Any], *, quiet: bool = False) -> str:
     """What was made at a node, and what could not be."""
-    lines = _failed_lines(document)
+    lines = failed_lines(document)
     if not quiet:
         done = f"{document['regenerated']:,} made, {document['reused']:,} reused"
         lines.insert(0, f"{place(name)}: " + ("nothing made" if document["unchanged"] else done))
@@ -104,7 +107,7 @@ def regenerated_text(name: str, document: Mapping[str, Any], *, quiet: bool = Fa
     return "\n".join([*lines, *calls_lines(document, quiet=quiet)])
 
 
-def _failed_lines(document: Mapping[str, Any]) -> list[str]:
+def failed_lines(document: Mapping[str, Any]) -> list[str]:
     """What could not be made and why, then what to do about it, each once."""
     failed = [(each["path"], each["reason"]) for each in document["failed"]]
     hints = dict.fromkeys(each["hint"] for each in document["failed"] if each.get("hint"))
@@ -139,7 +142,7 @@ def plan_text(name: str, document: Mapping[str, Any]) -> str:
         ]
         for step in document["plan"]
     ]
-    failed = _failed_lines(document)
+    failed = failed_lines(document)
     if not rows:
         nothing = "nothing can be made" if failed else "nothing to make"
         return "\n".join([f"{place(name)}: {nothing}", *failed])

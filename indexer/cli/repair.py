@@ -14,12 +14,11 @@ from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
 from indexer.cli.progress import scan_progress
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
-from indexer.engine.durable.repair import repair
+from indexer.engine.durable.repair import RepairedDocument, repair
 from indexer.errors import ExitCode
 
 
-@merkle_command("repair")
+@merkle_command("repair", gives=(RepairedDocument,))
 def command(options: Globals) -> int:
     """Rebuild an index that is damaged, from the files and the journal.
 
@@ -39,7 +38,7 @@ def command(options: Globals) -> int:
     return ExitCode.FINE
 
 
-def _lines(root: Path, document: JsonObject) -> Iterator[str]:
+def _lines(root: Path, document: RepairedDocument) -> Iterator[str]:
     word = "repaired" if document["repaired"] else "nothing to repair"
     nodes = counted(document["nodes"], "node")
     yield f"{click.style(word, fg='green', bold=True)}: root {short(document['root'])}, {nodes}"

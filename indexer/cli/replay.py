@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indexer.cli.context_text import FORMATS, show_context
+from indexer.cli.context_text import format_option, show_context
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.errors import ExitCode
@@ -12,14 +12,7 @@ from indexer.errors import ExitCode
 
 @merkle_command("replay")
 @click.argument("manifest", metavar="MANIFEST", callback=plain_text)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Text for people, or the messages alone as a JSON array.",
-)
+@format_option
 def command(options: Globals, manifest: str, form: str) -> int:
     """Show again exactly what a recorded composition showed.
 

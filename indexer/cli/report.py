@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat as modes
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypedDict
 
 import click
 
@@ -23,7 +24,18 @@ _FORMS: Final = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown"
 _STDOUT: Final = "-"
 
 
-@merkle_command("report")
+class ReportedDocument(TypedDict):
+    """Result of `report`: what was written, and the gist of it."""
+
+    file: str
+    format: str
+    root: str | None
+    base: str | None
+    state: str
+    coverage: JsonObject
+
+
+@merkle_command("report", gives=(ReportedDocument,))
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
     "--base",
@@ -73,12 +85,18 @@ def _form(file: str) -> str:
     return form
 
 
-def _told(file: str, form: str, document: JsonObject) -> JsonObject:
-    kept = ("root", "base", "state", "coverage")
-    return {"file": file, "format": form, **{key: document[key] for key in kept}}
+def _told(file: str, form: str, document: Mapping[str, Any]) -> ReportedDocument:
+    return {
+        "file": file,
+        "format": form,
+        "root": document["root"],
+        "base": document["base"],
+        "state": document["state"],
+        "coverage": document["coverage"],
+    }
 
 
-def _text(document: JsonObject) -> str:
+def _text(document: ReportedDocument) -> str:
     covered = document["coverage"]["fresh_pct"]
     return (
         f"wrote {path(document['file'])}: root {short(document['root'])}, {document['state']}, "

@@ -20,7 +20,6 @@ from indexer.cli.report_text import (
 )
 from indexer.core.paths import on_screen
 from indexer.core.rectangles import Box, squarify
-from indexer.engine.documents import JsonObject
 
 WIDTH: Final = 960
 HEIGHT: Final = 480
@@ -62,7 +61,7 @@ _HEAD: Final = (
 )
 
 
-def html_report(document: JsonObject) -> str:
+def html_report(document: Mapping[str, Any]) -> str:
     """The whole page."""
     return "\n".join(
         [
@@ -86,12 +85,12 @@ def html_report(document: JsonObject) -> str:
     )
 
 
-def _stats(document: JsonObject) -> str:
+def _stats(document: Mapping[str, Any]) -> str:
     pairs = "".join(f"<div><dt>{word}</dt><dd>{text}</dd></div>" for word, text in stats(document))
     return f"<dl>{pairs}</dl>"
 
 
-def _bar(coverage: JsonObject) -> str:
+def _bar(coverage: Mapping[str, Any]) -> str:
     """Nodes by state, as one stacked bar."""
     parts, at = [], 0.0
     for state in STATES:
@@ -107,7 +106,7 @@ def _bar(coverage: JsonObject) -> str:
     return _svg(WIDTH, 22, f"Nodes: {label}", parts)
 
 
-def _key(coverage: JsonObject) -> str:
+def _key(coverage: Mapping[str, Any]) -> str:
     items = "".join(
         f'<li><svg viewBox="0 0 1 1" aria-hidden="true">'
         f'<rect class="{state}" width="1" height="1"/></svg>'
@@ -144,7 +143,7 @@ def tiles(node: Mapping[str, Any], box: Box) -> Iterator[Tile]:
             yield from tiles(child, place)
 
 
-def _map(top: JsonObject) -> str:
+def _map(top: Mapping[str, Any]) -> str:
     whole = Box(0, 0, WIDTH, HEIGHT)
     drawn = [line for tile in tiles(top, whole) for line in _drawn(tile)]
     return _svg(WIDTH, HEIGHT, f"Treemap of {counted(top['nodes'], 'node')}", drawn)
@@ -183,7 +182,7 @@ def _code(text: str) -> str:
     return f"<code>{escape(path(text))}</code>"
 
 
-def _types(document: JsonObject) -> Iterator[str]:
+def _types(document: Mapping[str, Any]) -> Iterator[str]:
     head, rows = type_rows(document)
     if rows:
         yield "<h2>Frames by type</h2>"
@@ -191,7 +190,7 @@ def _types(document: JsonObject) -> Iterator[str]:
         yield _table(head, cells, range(1, len(head)))
 
 
-def _agents(document: JsonObject) -> Iterator[str]:
+def _agents(document: Mapping[str, Any]) -> Iterator[str]:
     if document["agents"]:
         yield "<h2>Agents</h2>"
         rows = [
@@ -205,7 +204,7 @@ def _agents(document: JsonObject) -> Iterator[str]:
         yield _table(["agent", "nodes with a frame", "coverage"], rows, range(1, 3))
 
 
-def _not_fresh(document: JsonObject) -> Iterator[str]:
+def _not_fresh(document: Mapping[str, Any]) -> Iterator[str]:
     if document["not_fresh"]:
         yield "<h2>Not fresh</h2>"
         rows = [
@@ -221,7 +220,7 @@ def _not_fresh(document: JsonObject) -> Iterator[str]:
         yield _table(["path", "type", "agent", "state", "because"], rows, range(0))
 
 
-def _changes(document: JsonObject) -> Iterator[str]:
+def _changes(document: Mapping[str, Any]) -> Iterator[str]:
     if document["since_base"] is None:
         return
     yield f"<h2>Changes since <code>{escape(short(document['base']))}</code></h2>"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from indexer.cli.columns import counted, path, short, size
 from indexer.cli.markdown import cell, code, table
@@ -18,7 +18,6 @@ from indexer.cli.report_text import (
     weight,
 )
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 
 _BAR: Final = 30
 _LETTERS: Final = {"fresh": "█", "stale": "▓", "unknown": "▒", "none": "░"}
@@ -26,7 +25,7 @@ _ROWS: Final = 40
 """How many entries the map of a Markdown report has."""
 
 
-def markdown_report(document: JsonObject) -> str:
+def markdown_report(document: Mapping[str, Any]) -> str:
     """The whole text."""
     parts = [
         "# merkle report",
@@ -48,12 +47,12 @@ def markdown_report(document: JsonObject) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _stats(document: JsonObject) -> tuple[list[str], list[list[str]]]:
+def _stats(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     pairs = stats(document)
     return [word for word, _ in pairs], [[text for _, text in pairs]]
 
 
-def _coverage(coverage: JsonObject) -> str:
+def _coverage(coverage: Mapping[str, Any]) -> str:
     rows = [
         [MEANINGS[state], f"{coverage[state]:,}", _bar(coverage[state], coverage["nodes"], state)]
         for state in STATES
@@ -67,7 +66,7 @@ def _bar(part: int, whole: int, state: str) -> str:
     return f"`{_LETTERS[state] * letters}`" if letters else ""
 
 
-def _map(top: JsonObject) -> str:
+def _map(top: Mapping[str, Any]) -> str:
     """The heaviest entries of the map, folders two levels down, in the order of the tree."""
     entries = list(_entries(top, 0))
     heaviest = sorted(entries, key=lambda one: (-weight(one[0]), one[0]["path"]))[:_ROWS]
@@ -89,21 +88,21 @@ def _map(top: JsonObject) -> str:
     )
 
 
-def _entries(node: JsonObject, level: int) -> Iterator[tuple[JsonObject, int]]:
+def _entries(node: Mapping[str, Any], level: int) -> Iterator[tuple[Mapping[str, Any], int]]:
     yield node, level
     if level < 2:
         for child in node.get("children", ()):
             yield from _entries(child, level + 1)
 
 
-def _types(document: JsonObject) -> Iterator[str]:
+def _types(document: Mapping[str, Any]) -> Iterator[str]:
     head, rows = type_rows(document)
     if rows:
         yield "## Frames by type"
         yield table(head, [[cell(row[0]), *row[1:]] for row in rows], range(1, len(head)))
 
 
-def _agents(document: JsonObject) -> Iterator[str]:
+def _agents(document: Mapping[str, Any]) -> Iterator[str]:
     if document["agents"]:
         yield "## Agents"
         rows = [
@@ -113,7 +112,7 @@ def _agents(document: JsonObject) -> Iterator[str]:
         yield table(["agent", "nodes with a frame", "coverage"], rows, [1, 2])
 
 
-def _not_fresh(document: JsonObject) -> Iterator[str]:
+def _not_fresh(document: Mapping[str, Any]) -> Iterator[str]:
     if document["not_fresh"]:
         yield "## Not fresh"
         rows = [
@@ -129,7 +128,7 @@ def _not_fresh(document: JsonObject) -> Iterator[str]:
         yield table(["path", "type", "agent", "state", "because"], rows)
 
 
-def _changes(document: JsonObject) -> Iterator[str]:
+def _changes(document: Mapping[str, Any]) -> Iterator[str]:
     if document["since_base"] is None:
         return
     yield f"## Changes since {code(short(document['base']))}"

@@ -9,7 +9,6 @@ from typing import Any, Final
 from indexer.cli.columns import counted, size
 from indexer.core import paths
 from indexer.core.paths import on_screen
-from indexer.engine.documents import JsonObject
 
 STATES: Final = ("fresh", "stale", "unknown", "none")
 MEANINGS: Final = {
@@ -28,7 +27,7 @@ _STATE_TEXTS: Final = {
 }
 
 
-def headline(document: JsonObject) -> str:
+def headline(document: Mapping[str, Any]) -> str:
     """Whether the index is what is on disk, in a sentence."""
     if document["unreadable"] and document["state"] != "unavailable":
         left = counted(len(document["unreadable"]), "path")
@@ -39,7 +38,7 @@ def headline(document: JsonObject) -> str:
     return _STATE_TEXTS.get(document["state"], f"The index is {document['state']}.")
 
 
-def stats(document: JsonObject) -> list[tuple[str, str]]:
+def stats(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The numbers that come first."""
     frames = document["frames"]
     return [
@@ -53,7 +52,7 @@ def stats(document: JsonObject) -> list[tuple[str, str]]:
     ]
 
 
-def type_rows(document: JsonObject) -> tuple[list[str], list[list[str]]]:
+def type_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Frames per type and state."""
     rows = [
         [on_screen(name), f"{counts['total']:,}", *(f"{counts[state]:,}" for state in _TYPE_STATES)]
@@ -62,7 +61,15 @@ def type_rows(document: JsonObject) -> tuple[list[str], list[list[str]]]:
     return ["type", "frames", *_TYPE_STATES], rows
 
 
-def change_lists(difference: JsonObject) -> list[tuple[str, list[tuple[str, ...]]]]:
+_NOTES: Final = {
+    "stale": "with a note that is stale now",
+    "fresh": "with a note that holds again",
+    "orphaned": "gone from under a note",
+    "carried": "to which a note came along",
+}
+
+
+def change_lists(difference: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
     """Changed paths by kind of change; what a rename took along is told by the rename alone."""
     came = {each["new"] for each in difference["renamed"]}
     went = {each["old"] for each in difference["renamed"]}
@@ -72,6 +79,10 @@ def change_lists(difference: JsonObject) -> list[tuple[str, list[tuple[str, ...]
         ("removed", [(one,) for one in difference["removed"] if not _among(one, went)]),
         ("renamed", [(each["old"], each["new"]) for each in difference["renamed"]]),
     ]
+    for change, words in _NOTES.items():
+        notes = [one for one in difference["notes"] if one["change"] == change]
+        named = [f"{one['path']} ({one['type']} by {one['agent']})" for one in notes]
+        lists.append((words, [(one,) for one in named]))
     return [(word, entries) for word, entries in lists if entries]
 
 

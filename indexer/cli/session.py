@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import click
 
-from indexer.cli import session_files, session_messages, session_reads, session_writes
+from indexer.cli import (
+    session_files,
+    session_keeping,
+    session_messages,
+    session_reads,
+    session_writes,
+)
 from indexer.cli.options import GlobalGroup
 
 
@@ -29,6 +35,7 @@ for _part in (
     session_writes.new,
     session_messages.append,
     session_messages.edit,
+    session_writes.set_,
     session_writes.annotate,
     session_writes.commit,
     session_writes.move,
@@ -39,9 +46,17 @@ for _part in (
     session_reads.diff,
     session_reads.render,
     session_reads.compile_,
+    session_reads.tree,
+    session_writes.budget,
     session_files.pull,
     session_files.export,
     session_files.import_,
+    session_keeping.log,
+    session_keeping.fork,
+    session_keeping.merge,
+    session_keeping.rename,
+    session_keeping.delete,
+    session_keeping.restore,
     session_reads.list_,
     session_reads.show_,
 ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import click
 
@@ -13,11 +13,12 @@ from indexer.cli.frame_text import state
 from indexer.cli.here import from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
+from indexer.cli.options import Globals, allow_secrets, default_of, merkle_command, plain_text
 from indexer.cli.output import show
-from indexer.cli.session_options import FORMATS, print_document, session_name, warned
+from indexer.cli.session_options import FORMATS, by_agent, print_document, session_name, warned
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode, UsageError
+from indexer.service.workspace import Workspace
 
 LARGEST: Final = 64 << 20
 """Bytes of a document on standard input, at most."""
@@ -29,7 +30,17 @@ class InputError(UsageError):
     code = "E_IMPORT_INVALID"
 
 
-@merkle_command("export")
+class SessionFileDocument(TypedDict):
+    """An exported session, with its whole log."""
+
+    cycle: int
+    records: list[dict[str, Any]]
+    records_sha256: str
+    root: dict[str, Any]
+    spec_version: str
+
+
+@merkle_command("export", gives=(SessionFileDocument,))
 @session_name
 @click.argument("snapshot", metavar="[@SNAPSHOT]", required=False, callback=plain_text)
 @click.option(
@@ -62,7 +73,8 @@ def export(options: Globals, name: str, snapshot: str | None, form: str | None) 
     "--format", "form", type=click.Choice(FORMATS), help="A list of messages of this provider."
 )
 @allow_secrets
-def import_(options: Globals, file: str, name: str, form: str | None, allow_secrets: bool) -> int:
+@by_agent
+def import_(options: Globals, file: str, name: str, **values: Any) -> int:
     """Take in an exported session, a bare snapshot or a flat chat log as a new session.
 
     FILE - reads standard input. All of it is checked before anything is kept: every hash of the
@@ -76,9 +88,8 @@ def import_(options: Globals, file: str, name: str, form: str | None, allow_secr
     data = _stdin() if file == "-" else None
     with open_workspace(options) as workspace:
         document = workspace.session_import(
-            None if data is not None else file, name=name, data=data, form=form,
-            allow_secrets=allow_secrets,
-        )  # fmt: skip
+            None if data is not None else file, name=name, data=data, **values
+        )
     show(options, document, _text)
     if not options.json:
         warned(document["warnings"])
@@ -93,14 +104,20 @@ def import_(options: Globals, file: str, name: str, form: str | None, allow_secr
     "--ttl",
     metavar="N",
     type=click.IntRange(min=0),
-    default=1,
+    default=default_of(Workspace.session_pull, "ttl"),
     show_default=True,
     help="Cycles that it stays.",
 )
-@click.option("--offset", metavar="N", type=int, help="Its place in the turn; -1 unless told.")
+@click.option(
+    "--offset",
+    metavar="N",
+    type=int,
+    help=f"Its place in the turn; {default_of(Workspace.session_pull, 'offset')} unless told.",
+)
 @click.option("--query", metavar="Q", callback=plain_text, help="What it should be about.")
 @click.option("--max-frames", metavar="N", type=click.IntRange(min=0), help="Frames, at most.")
 @click.option("--require-fresh", is_flag=True, help="Leave out what is not fresh.")
+@by_agent
 def pull(options: Globals, name: str, nodes: tuple[str, ...], **values: Any) -> int:
     """Compose workspace context into the active head, before what is said in this turn.
 

@@ -12,11 +12,16 @@ from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
 from indexer.cli.output import show
 from indexer.cli.session_options import (
+    DIRECTIONS,
+    FORMATS,
     REGIONS,
+    STATUSES,
     TYPES,
     Function,
+    by_agent,
     each_plain,
     json_object,
+    json_text,
     pairs,
     session_name,
     warned,
@@ -67,13 +72,25 @@ content_options = _options(
         "--metadata", metavar="JSON", callback=json_object, help="Values beside the commit."
     ),
     allow_secrets,
+    by_agent,
 )
 
 
 @merkle_command("append")
 @session_name
-@click.option("--type", "type", type=click.Choice(TYPES), required=True, help="What kind it is.")
+@click.option("--type", "type", type=click.Choice(TYPES), help="What kind it is.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Instead: the payload is one message of this provider.",
+)
 @content_options
+@click.option("--direction", type=click.Choice(DIRECTIONS), help="Of a tool: asked, or answered.")
+@click.option(
+    "--call-id", metavar="ID", callback=plain_text, help="What a call and its result share."
+)
+@click.option("--status", type=click.Choice(STATUSES), help="How a tool's call ended.")
 @click.option("--region", type=click.Choice(REGIONS), help="System blocks, or the active head.")
 @click.option("--parent", metavar="ID", callback=plain_text, help="The node to hang it under.")
 @click.option(
@@ -98,24 +115,63 @@ content_options = _options(
     help="A namespaced attribute such as data_source=web. May be repeated.",
 )
 def append(
-    options: Globals, name: str, file: BinaryIO | None, text: str | None, **values: Any
+    options: Globals,
+    name: str,
+    form: str | None,
+    file: BinaryIO | None,
+    text: str | None,
+    **values: Any,
 ) -> int:
-    """Add a block to a session.
+    """Add a block to a session, or a message of a provider.
 
     An instruction goes to the system blocks, everything else to the active head, unless told
-    otherwise. Exactly one of --text, --file and --payload says what the block holds.
+    otherwise. Exactly one of --text, --file and --payload says what the block holds. With --format
+    the payload is a whole message, calls and results included; `compile --format` gives it back.
 
     \b
     Examples:
       merkle session append review --type instruction --text "Answer briefly."
       merkle session append review --type dialogue --role user --text "What changed?"
       merkle session append review --type tool_io --name grep --payload '{"hits": 3}' --ttl 2
+      merkle session append review --format openai --payload '{"role": "user", "content": "Hi"}'
     """
     said = _said(text, file, values["payload"])
+    if (form is None) == (values["type"] is None):
+        raise SourceError("give either --type or --format")
+    if form is not None:
+        return _append_message(options, name, form, said, values)
     values["attributes"] = values["attributes"] or None
     with open_workspace(options) as workspace:
         document = workspace.session_append(name, text=said, **values)
     return _told(options, document)
+
+
+def _append_message(
+    options: Globals, name: str, form: str, said: str | None, values: dict[str, Any]
+) -> int:
+    own = ("payload", "allow_secrets", "agent")
+    if given := [key for key, value in values.items() if value and key not in own]:
+        raise SourceError(f"--{given[0].replace('_', '-')} says nothing about a whole message")
+    message = values["payload"] if said is None else json_text(said)
+    with open_workspace(options) as workspace:
+        document = workspace.session_append_message(
+            name,
+            message,
+            form=form,
+            allow_secrets=values["allow_secrets"],
+            agent=values["agent"],
+        )
+    show(options, document, _message_text)
+    if not options.json:
+        warned(document["warnings"])
+    return ExitCode.FINE
+
+
+def _message_text(document: Mapping[str, Any]) -> str:
+    size = counted(document["tokens"], "token")
+    blocks = counted(len(document["ids"]), "block")
+    where = f"cycle {document['cycle']}, {document['live_tokens']:,} live"
+    return "\n".join([*map(on_screen, document["ids"]), f"{blocks}, {size} ({where})"])
 
 
 @merkle_command("edit")
@@ -171,5 +227,6 @@ def _told(options: Globals, document: Mapping[str, Any]) -> int:
 
 def _text(document: Mapping[str, Any]) -> str:
     size = counted(document["tokens"], "token")
-    where = f"cycle {document['cycle']}, {document['total_tokens']:,} in all"
+    live, ever = document["live_tokens"], document["total_tokens"]
+    where = f"cycle {document['cycle']}, {live:,} live, {ever:,} in all"
     return f"{on_screen(document['id'])}  commit {short(document['commit'])}, {size} ({where})"

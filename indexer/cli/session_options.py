@@ -16,10 +16,16 @@ from indexer.core.paths import on_screen
 TYPES: Final = ("instruction", "dialogue", "tool_io", "reasoning", "artifact", "output", "freeform")
 REGIONS: Final = ("sys", "ah")
 FORMATS: Final = ("openai", "anthropic")
+FORMS: Final = ("thread", "messages", *FORMATS)
+DIRECTIONS: Final = ("call", "result")
+STATUSES: Final = ("success", "error")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 session_name = click.argument("name", metavar="NAME", callback=plain_text)
+by_agent = click.option(
+    "--agent", metavar="A", callback=plain_text, help="Who does it: a registered agent."
+)
 
 
 def json_object(
@@ -35,6 +41,17 @@ def json_object(
         raise click.BadParameter(f"it is not JSON: {error}", ctx, param) from None
     if not isinstance(found, dict):
         raise click.BadParameter("it is no JSON object", ctx, param)
+    return found
+
+
+def json_text(text: str) -> Mapping[str, Any]:
+    """A JSON object from a file or standard input."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise click.UsageError("it is no JSON object")
     return found
 
 

@@ -9,10 +9,11 @@ import click
 
 from indexer.cli.columns import table
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, default_of, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode, UsageError
+from indexer.service.workspace import Workspace
 
 if TYPE_CHECKING:
     from indexer.engine.search.sql import SqlDocument
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     "--limit",
     metavar="N",
     type=click.IntRange(1, 10_000_000),
-    default=1000,
+    default=default_of(Workspace.sql, "limit"),
     show_default=True,
     help="Print at most N rows.",
 )
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     "--timeout",
     metavar="S",
     type=click.FloatRange(0.001, 86_400),
-    default=10.0,
+    default=default_of(Workspace.sql, "timeout"),
     show_default=True,
     help="Give up after S seconds.",
 )
@@ -42,8 +43,9 @@ def command(options: Globals, query: str, limit: int, timeout: float) -> int:
     The views are nodes (path, kind, node_id, content_id, size, seq), changes (seq, path,
     change, kind, old_content_id, new_content_id), roots (seq, root, content_id, at, cause and
     counts), frames (seq, frame_id, path, type, agent, basis, content_sha256, node_id,
-    created_at, meta), heads (path, type, agent, frame_id, basis, action, seq) and basis (basis,
-    frame_ids). QUERY - reads the query from standard input.
+    created_at, meta), heads (path, type, agent, frame_id, basis, action, seq), basis (basis,
+    frame_ids) and symbols (path, symbol, name, kind, signature, doc, line, end_line, first_byte,
+    last_byte, sha256). QUERY - reads the query from standard input.
 
     \b
     Example:

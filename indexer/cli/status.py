@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -11,6 +11,7 @@ import click
 from indexer.cli.columns import counted, fields, first, path, remarks, size
 from indexer.cli.frame_text import counts, freshness, not_made
 from indexer.cli.here import from_here
+from indexer.cli.log import lost_lines
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text, show
@@ -134,6 +135,8 @@ def never_scanned(root: Path) -> StatusDocument:
         "agents": [],
         "not_fresh": [],
         "largest": [],
+        "read_only": False,
+        "lost": [],
         "service": {"running": False, "pid": None, "watches": 0, "degraded": None, "web": None},
     }
 
@@ -143,6 +146,9 @@ def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     summary = [("workspace", path(document["workspace"])), _state(document)]
     if document["scanned"]:
         summary += _tree_summary(document)
+    if document["read_only"]:
+        alone = click.style("read-only", fg="yellow")
+        summary.append(("index", f"{alone}: reads work, nothing can be recorded here"))
     summary.append(("service", _service(document["service"])))
     if document["service"].get("web"):
         summary.append(("web page", on_screen(str(document["service"]["web"]))))
@@ -150,6 +156,7 @@ def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     parts += _changes(document)
     parts += _not_fresh(document)
     parts += _unread(document)
+    parts += [click.style(each, fg="yellow") for each in lost_lines(document["lost"])]
     parts += remarks("skipped", _pairs(document["skipped"]), "yellow")
     if document["largest"]:
         parts.append(click.style("largest files", dim=True))
@@ -234,7 +241,7 @@ def _pairs(remarked: object) -> list[tuple[str, str]]:
     return [(each["path"], each["reason"]) for each in cast(list[JsonObject], remarked)]
 
 
-def _why_text(document: dict[str, Any]) -> str:
+def _why_text(document: Mapping[str, Any]) -> str:
     named = path(document["path"])
     rule = document["rule"]
     if rule is None:

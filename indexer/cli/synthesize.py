@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from indexer.cli.columns import first, path, short
+from indexer.cli.columns import short
 from indexer.cli.models import agreed, calls_lines, limit_options
 from indexer.cli.nodes import node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import (
+    Globals,
+    acting_agent,
+    merkle_command,
+    named_values,
+    plain_text,
+)
 from indexer.cli.progress import frame_progress
+from indexer.cli.regenerate import failed_lines
 from indexer.cli.signals import ends_politely
-from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
+
+
+def _options(
+    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
+) -> dict[str, object]:
+    """What was given by name: numbers, true, false and lists as JSON has them, the rest as text."""
+    found: dict[str, object] = {}
+    for key, text in named_values(ctx, param, value):
+        try:
+            one: object = json.loads(text)
+        except ValueError:
+            one = text
+        if key in found:
+            before = found[key]
+            one = [*(before if isinstance(before, list) else [before]), one]
+        found[key] = one
+    return found
 
 
 @merkle_command("synthesize")
@@ -35,17 +59,22 @@ from indexer.errors import ExitCode
     help="Make folder frames by this policy instead of the declared one, or of concatenate.",
 )
 @click.option(
-    "--agent",
-    metavar="A",
-    callback=plain_text,
-    help="On behalf of this agent, who must be able to.",
+    "--option",
+    "given",
+    metavar="K=V",
+    multiple=True,
+    callback=_options,
+    help="An option of the policy, as merkle.toml has it: match=risk, max_tokens=200,"
+    ' include=["*.py"]. Given twice, a list of both.',
 )
+@acting_agent("On behalf of this agent, who must be able to.")
 @limit_options
 def command(
     options: Globals,
     node: str,
     frame_type: str,
     policy: str | None,
+    given: dict[str, object],
     agent: str | None,
     max_calls: int | None,
     max_cost: float | None,
@@ -54,14 +83,14 @@ def command(
     """Make the frames of a folder, children first, in or outside the declared scope.
 
     What is fresh stays, and nothing is computed twice for the same inputs. Of a type that is not
-    declared, folders' frames are made from what agents wrote, once: they are not kept up to date,
-    and are shown as unmanaged. NODE - reads names from standard input. Exit status 1: some frames
-    could not be made.
+    declared, folders' frames are made from what agents wrote, once: nothing makes them again by
+    itself, and they are stale when something below changes. NODE - reads names from standard
+    input. Exit status 1: some frames could not be made.
 
     \b
     Example:
       merkle synthesize src --type outline
-      merkle synthesize src --type review --policy concatenate
+      merkle synthesize src --type review --policy filter --option match=risk
     """
     with (
         ends_politely(),
@@ -69,12 +98,13 @@ def command(
         frame_progress(options) as progress,
     ):
 
-        def synthesize(name: str) -> JsonObject:
+        def synthesize(name: str) -> Mapping[str, Any]:
             return agreed(
                 lambda sure: workspace.synthesize(
                     name,
                     frame_type=frame_type,
                     policy=policy,
+                    options=given or None,
                     agent=agent,
                     progress=progress,
                     max_calls=max_calls,
@@ -91,19 +121,14 @@ def command(
 
 
 def _verdict(document: Mapping[str, Any]) -> ExitCode:
-    left = _failed(document) or document.get("stopped")
+    left = document["failed"] or document.get("stopped")
     return ExitCode.FINDINGS if left else ExitCode.FINE
 
 
-def _failed(document: Mapping[str, Any]) -> list[str]:
-    return [event["path"] for event in document["events"] if event["action"] == "failed"]
-
-
 def _text(options: Globals, node: str, document: Mapping[str, Any]) -> str:
-    if options.quiet:
-        return ""
-    done = f"{document['generated']:,} made, {document['reused']:,} reused"
-    lines = [f"{place(node)}: {done}, frame {short(document['frame_id'])}"]
-    failed = [path(each) for each in _failed(document)]
-    lines += [f"{click.style('failed', fg='red')}  {each}" for each in first(failed)]
-    return "\n".join([*lines, *calls_lines(document, quiet=False)])
+    lines = failed_lines(document)
+    if not options.quiet:
+        done = f"{document['generated']:,} made, {document['reused']:,} reused"
+        made = f", frame {short(document['frame_id'])}" if document["frame_id"] else ""
+        lines.insert(0, f"{place(node)}: {done}{made}")
+    return "\n".join([*lines, *calls_lines(document, quiet=options.quiet)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict
 
 import click
 
@@ -21,7 +21,20 @@ from indexer.errors import ExitCode, UsageError
 _PIECE: Final = 1 << 20
 
 
-@merkle_command("verify")
+class VerifiedDocument(TypedDict):
+    """Result of `verify`."""
+
+    ok: bool
+    path: str
+    kind: str
+    content_id: str
+    node_id: str
+    root: str
+    file: str | None
+    reason: str | None
+
+
+@merkle_command("verify", gives=(VerifiedDocument,))
 @click.argument("proof", metavar="PROOF", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
     "--root",
@@ -50,7 +63,7 @@ def command(options: Globals, proof: str, root: str, file: str | None) -> int:
     reason = verdict.reason
     if reason is None and file is not None and _content_id(verdict, file) != verdict.content_id:
         reason = "the file is not what was proved"
-    document = {
+    document: VerifiedDocument = {
         "ok": reason is None,
         "path": verdict.path,
         "kind": verdict.kind.label,
@@ -81,7 +94,7 @@ def _content_id(verdict: Verdict, file: str) -> ContentId:
     return ContentId(running.digest())
 
 
-def _text(document: dict[str, Any]) -> str:
+def _text(document: VerifiedDocument) -> str:
     if not document["ok"]:
         return f"{click.style('not proved', fg='red', bold=True)}: {document['reason']}"
     holds = f"root {short(document['root'])} holds {document['kind']} {path(document['path'])}"

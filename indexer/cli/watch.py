@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import click
 
@@ -13,7 +15,7 @@ from indexer.cli.durations import some_duration
 from indexer.cli.models import watcher_limits
 from indexer.cli.opening import open_workspace, refuse_by_accident, root_of
 from indexer.cli.options import Globals, merkle_command
-from indexer.cli.output import print_json, print_text
+from indexer.cli.output import print_json, print_text, show
 from indexer.cli.progress import StatusLine, frame_progress, is_terminal, scan_progress
 from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
@@ -21,13 +23,31 @@ from indexer.cli.signals import ends_politely
 from indexer.cli.units import AUTO, LAUNCHD, SYSTEMD, unit_name, unit_text, usual_manager
 from indexer.engine.settings import load_settings
 from indexer.errors import ExitCode
+from indexer.service.client import connect
+from indexer.store.layout import Layout, initialise
+from indexer.store.lock import holder, locked_by
 
 if TYPE_CHECKING:
     from indexer.web.application import WebPage
 
 
-@merkle_command("watch")
+READY: Final = (sys.executable, "-P", "-m", "indexer.cli.ready")
+"""The process that a service keeps ready; -P: nothing around it is taken for a module of ours."""
+
+
+class OnceDocument(TypedDict):
+    """What `--once` adds to what a scan found: the frames that were made."""
+
+    generated: int
+    reused: int
+    failed: list[dict[str, Any]]
+
+
+@merkle_command("watch", gives=("scan", OnceDocument))
 @click.option("--once", is_flag=True, help="Do one full pass and stop.")
+@click.option(
+    "--background", is_flag=True, help="Start it on its own and return; `merkle stop` ends it."
+)
 @click.option(
     "--idle-exit",
     metavar="TIME",
@@ -52,7 +72,12 @@ if TYPE_CHECKING:
     help="Print a file that makes this a service of the user's, for this system unless named.",
 )
 def command(
-    options: Globals, once: bool, idle_exit: float | None, web: int | None, manager: str | None
+    options: Globals,
+    once: bool,
+    background: bool,
+    idle_exit: float | None,
+    web: int | None,
+    manager: str | None,
 ) -> int:
     """Keep the index up to date while files change.
 
@@ -66,6 +91,7 @@ def command(
     \b
     Examples:
       merkle watch --idle-exit 10m
+      merkle watch --background
       merkle watch --web
       merkle watch --print-unit systemd
     """
@@ -76,6 +102,10 @@ def command(
             raise click.UsageError("--print-unit goes with neither --once nor --web.")
         return _print_unit(options, usual_manager() if manager == AUTO else manager, idle_exit)
     refuse_by_accident(options)
+    if background:
+        if once:
+            raise click.UsageError("--background goes with a service: leave out --once.")
+        return _in_background(options, idle_exit, web)
     return _once(options) if once else _serve(options, idle_exit, web)
 
 
@@ -89,13 +119,47 @@ def _print_unit(options: Globals, manager: str, idle_exit: float | None) -> int:
     return ExitCode.FINE
 
 
+class BackgroundDocument(TypedDict):
+    """Result of `watch --background`."""
+
+    workspace: str
+    pid: int
+    web: str | None
+
+
+def _in_background(options: Globals, idle_exit: float | None, web: int | None) -> int:
+    # Imported late: only this starts another process.
+    from indexer.service.served import start_service
+
+    root = root_of(options)
+    initialise(root)
+    if connect(root) is not None:
+        raise locked_by(holder(Layout(root).lock))
+    given = [] if idle_exit is None else ["--idle-exit", f"{idle_exit}s"]
+    given += [] if web is None else ["--web", str(web)]
+    client = start_service(root, time.monotonic() + load_settings(root).wait_s, given)
+    service = client.get("/v1/status", {"wait": "false"})["service"]
+    document: BackgroundDocument = {
+        "workspace": str(root), "pid": service["pid"], "web": service["web"],
+    }  # fmt: skip
+    show(options, document, _background_text)
+    return ExitCode.FINE
+
+
+def _background_text(document: BackgroundDocument) -> str:
+    lines = [f"watching in the background, process {document['pid']}; `merkle stop` ends it"]
+    return "\n".join([*lines, document["web"]] if document["web"] else lines)
+
+
 def _once(options: Globals) -> int:
     with ends_politely(), open_workspace(options) as workspace:
         with scan_progress(options) as progress:
             scanned = workspace.scan(progress=progress)
         with frame_progress(options) as progress:
             # As the watcher itself: models only as far as it may ask them unasked.
-            made = workspace.regenerate(progress=progress, **watcher_limits(workspace.root))
+            made: Mapping[str, Any] = workspace.regenerate(
+                progress=progress, **watcher_limits(workspace.root)
+            )
     if options.json:
         counts = {"generated": made["regenerated"], "reused": made["reused"]}
         team = {"shared": made["shared"]} if "shared" in made else {}
@@ -129,6 +193,7 @@ def _serve(options: Globals, idle_exit: float | None, web: int | None) -> int:
             wait=settings.wait_s,
             page=page,
             on_page=lambda url: _tell_page(options, root, url),
+            ready=READY if settings.ready else None,
         )
     finally:
         if page is not None:

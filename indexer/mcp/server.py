@@ -15,17 +15,19 @@ from mcp.shared.exceptions import MCPError
 
 from indexer import __version__
 from indexer.core.json_text import json_text
+from indexer.core.paths import on_screen
 from indexer.errors import MerkleError
 from indexer.mcp.addresses import MANIFEST_TEMPLATE, NODE_TEMPLATE, node_address, parse_address
 from indexer.mcp.calls import Calls
 from indexer.mcp.declarations import BY_NAME, INSTRUCTIONS, TOOLS, Declaration
-from indexer.mcp.labels import Document
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any]
 
 _log: Final = logging.getLogger(__name__)
 _JSON: Final = "application/json"
+_LONGEST: Final = 1000
+"""Characters of an error's message, and of its hint."""
 
 
 def make_server(calls: Calls) -> Server[Any]:
@@ -42,15 +44,13 @@ def make_server(calls: Calls) -> Server[Any]:
     ) -> types.CallToolResult:
         try:
             given = parameters.arguments or {}
-            answer = await _beside(lambda: calls.call(parameters.name, given))
+            blocks = await _beside(lambda: calls.call(parameters.name, given))
         except MerkleError as error:
             return _refusal(error)
         except Exception as error:
             _log.exception("%s failed", parameters.name)
             return _refusal(_surprise(error))
-        text = json_text(answer)
-        content = types.TextContent(type="text", text=text)
-        return types.CallToolResult(content=[content], structured_content=json.loads(text))
+        return types.CallToolResult(content=[_text(block) for block in blocks])
 
     async def list_resources(
         context: Context, parameters: types.PaginatedRequestParams | None
@@ -73,13 +73,12 @@ def make_server(calls: Calls) -> Server[Any]:
     ) -> types.ReadResourceResult:
         uri = str(parameters.uri)
         try:
-            answer = await _beside(lambda: read(calls, uri))
+            contents = await _beside(lambda: read(calls, uri))
         except MerkleError as error:
             problem = f"{error.message}; {error.hint}" if error.hint else error.message
             raise MCPError(types.INVALID_PARAMS, problem, {"uri": uri}) from error
-        content = types.TextResourceContents(uri=uri, mime_type=_JSON, text=json_text(answer))
         # Never to be kept: a label on something kept would be a lie the moment a file changes.
-        return types.ReadResourceResult(contents=[content], ttl_ms=0)
+        return types.ReadResourceResult(contents=contents, ttl_ms=0)
 
     return Server(
         "merkle",
@@ -94,12 +93,15 @@ def make_server(calls: Calls) -> Server[Any]:
     )
 
 
-def read(calls: Calls, uri: str) -> Document:
+def read(calls: Calls, uri: str) -> list[types.TextResourceContents | types.BlobResourceContents]:
     """What a resource holds: a node as get_node gives it, or a recorded manifest."""
     kind, name = parse_address(uri)
     if kind == "node":
-        return calls.call("get_node", {"node": f"path:{name}"})
-    return calls.manifest(name)
+        first, *texts = calls.call("get_node", {"node": f"path:{name}"})
+    else:
+        first, texts = json_text(calls.manifest(name)), []
+    found = [(first, _JSON), *((text, "text/plain") for text in texts)]
+    return [types.TextResourceContents(uri=uri, mime_type=mime, text=text) for text, mime in found]
 
 
 async def _beside(work: Callable[[], T]) -> T:
@@ -117,7 +119,6 @@ def _tool(declared: Declaration) -> types.Tool:
         name=declared.name,
         description=declared.description,
         input_schema=declared.input_schema,
-        output_schema=declared.output_schema,
         annotations=hints,
     )
 
@@ -140,14 +141,20 @@ def _templates() -> list[types.ResourceTemplate]:
 
 
 def _refusal(error: MerkleError) -> types.CallToolResult:
-    """An error that says what to do next."""
-    told = json.loads(json_text({"code": error.code, "message": error.message, "hint": error.hint}))
-    text = f"{told['message']}\nWhat to do: {told['hint']}" if told["hint"] else told["message"]
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)],
-        structured_content={"error": told},
-        is_error=True,
-    )
+    """An error that says what to do next, in words alone: no client can drop or reject them."""
+    hint = f"\nWhat to do: {_brief(error.hint)}" if error.hint else ""
+    text = f"{_brief(error.message)}{hint}\n({error.code})"
+    return types.CallToolResult(content=[_text(text)], is_error=True)
+
+
+def _brief(words: str) -> str:
+    """Words of an error, which may repeat whatever a client sent."""
+    told: str = json.loads(json_text(words))
+    return on_screen(told) if len(told) <= _LONGEST else f"{on_screen(told[:_LONGEST])}…"
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)
 
 
 def _surprise(error: Exception) -> MerkleError:

@@ -2,29 +2,75 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from indexer.mcp.answers import Answer, Document, Entry, listed
 from indexer.mcp.arguments import ArgumentError
-from indexer.mcp.context_calls import labelled
-from indexer.mcp.declarations import SESSION_READS
-from indexer.mcp.labels import RECORDED, Document, worst
+from indexer.mcp.context_calls import composed
+from indexer.mcp.declarations import BY_NAME, SESSION_READS
+from indexer.mcp.labels import RECORDED, worst
 from indexer.service.workspace import Workspace
 
 if TYPE_CHECKING:
     from indexer.mcp.calls import Calls
 
 
-def session(calls: Calls, workspace: Workspace, given: Document) -> Document:
+def session(calls: Calls, workspace: Workspace, given: Document) -> Answer:
     """Do what the action says; whatever writes needs an agent that may."""
     action = given["action"]
     if action not in SESSION_READS:
         workspace.agent_require(calls.writer(), "write")
-    result = dict(ACTIONS[action](workspace, _Given(action, given, calls.agent)))
+    if action == "record":
+        asked: Document = {key: given[key] for key in ("nodes", "query", "ids") if key in given}
+        return composed(workspace, asked, BY_NAME["session"].budget(given), record=True)
+    result: Document = {**ACTIONS[action](workspace, _Given(action, given, calls.agent))}
+    shown = _SHOWN[action](result) if action in _SHOWN else []
     freshness = RECORDED
     if "items" in result:
         freshness = worst(item["freshness"] for item in result["items"])
-    return {"action": action, "result": result, "freshness": freshness}
+    answer = listed(result, freshness=freshness, action=action)
+    answer.entries += shown
+    answer.newest_last = bool(shown)
+    return answer
+
+
+def _thread(result: Document) -> list[Entry]:
+    """The blocks of a rendering, each by itself."""
+    return [
+        Entry("thread", one, *_text(one.pop("content", "")))
+        for one in json.loads(result.pop("thread"))
+    ]
+
+
+def _messages(result: Document) -> list[Entry]:
+    """The messages of a compilation."""
+    del result["hashes"]
+    return [
+        Entry("messages", one, *_text(one.pop("content", ""))) for one in result.pop("messages")
+    ]
+
+
+def _tree(result: Document) -> list[Entry]:
+    """The tree of a snapshot, where one was asked for."""
+    return [Entry("tree", None, *_text(result.pop("tree")))] if "tree" in result else []
+
+
+def _text(content: Any) -> tuple[str, str, bool]:
+    """What is shown of a content, of which the beginning is better than nothing."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return text, "", False
+
+
+_SHOWN: Final[Mapping[str, Callable[[Document], list[Entry]]]] = {
+    "show": _tree,
+    "render": _thread,
+    "compile": _messages,
+}
+"""The actions that show texts, each with what it takes out of its result for that."""
+
+_HEADERS: Final = ("priority", "attributes", "no_ttl")
 
 
 class _Given:
@@ -37,8 +83,21 @@ class _Given:
 
     def content(self) -> Document:
         """What a block says, and who says it."""
-        found = self.some("type", "role", "text", "payload", "ttl")
-        return {**found, "metadata": {"agent": self._agent}}
+        return {**self.some("type", "role", "text", "payload", "ttl"), **self.author()}
+
+    def author(self) -> Document:
+        """In whose name it is done; whatever writes has somebody."""
+        return {"agent": self._agent}
+
+    def headers(self) -> Document:
+        """What else of a block is to change."""
+        found: Document = self._values.get("headers", {})
+        for name in found:
+            if name not in _HEADERS:
+                raise ArgumentError(
+                    f"a block's {name} cannot be set", hint=f"headers are: {', '.join(_HEADERS)}"
+                )
+        return found
 
     def need(self, name: str) -> Any:
         if name not in self._values:
@@ -65,16 +124,12 @@ class _Given:
         return self.snapshots(1)[0] if self._values.get("snapshots") else None
 
 
-def _pull(workspace: Workspace, given: _Given) -> Document:
+def _pull(workspace: Workspace, given: _Given) -> Mapping[str, Any]:
     # One of the two says what to pull; without either it would be anything.
     nodes = given.some("nodes") if given.some("query") else {"nodes": given.need("nodes")}
     return workspace.session_pull(
-        given.need("name"), **nodes, **given.some("query", "budget", "ttl")
+        given.need("name"), **nodes, **given.some("query", "budget", "ttl"), **given.author()
     )
-
-
-def _record(workspace: Workspace, given: _Given) -> Document:
-    return labelled(dict(workspace.compose(**given.some("nodes", "query", "budget"), record=True)))
 
 
 ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Mapping[str, Any]]]] = {
@@ -83,7 +138,7 @@ ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Mapping[str, Any]]]] =
         given.need("name"), snapshot=given.snapshot()
     ),
     "new": lambda workspace, given: workspace.session_new(
-        given.need("name"), **given.some("budget")
+        given.need("name"), **given.some("budget"), **given.author()
     ),
     "append": lambda workspace, given: workspace.session_append(
         given.need("name"), **{**given.content(), "type": given.need("type")}
@@ -91,10 +146,39 @@ ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Mapping[str, Any]]]] =
     "edit": lambda workspace, given: workspace.session_edit(
         given.need("name"), given.need("target"), **given.content()
     ),
-    "annotate": lambda workspace, given: workspace.session_annotate(
-        given.need("name"), given.need("target"), given.need("priority")
+    "set": lambda workspace, given: workspace.session_set(
+        given.need("name"),
+        given.need("target"),
+        **given.some("ttl", "text", "payload"),
+        **given.headers(),
+        **given.author(),
     ),
-    "commit": lambda workspace, given: workspace.session_commit(given.need("name")),
+    "annotate": lambda workspace, given: workspace.session_annotate(
+        given.need("name"),
+        given.need("target"),
+        given.need("priority"),
+        **given.some("reason"),
+        **given.author(),
+    ),
+    "commit": lambda workspace, given: workspace.session_commit(
+        given.need("name"), **given.author()
+    ),
+    "log": lambda workspace, given: workspace.session_log(given.need("name")),
+    "fork": lambda workspace, given: workspace.session_fork(
+        given.need("name"), given.need("other"), at=given.snapshot(), **given.author()
+    ),
+    "merge": lambda workspace, given: workspace.session_merge(
+        given.need("name"), given.need("other"), **given.author()
+    ),
+    "rename": lambda workspace, given: workspace.session_rename(
+        given.need("name"), given.need("other"), **given.author()
+    ),
+    "delete": lambda workspace, given: workspace.session_delete(
+        given.need("name"), **given.author()
+    ),
+    "restore": lambda workspace, given: workspace.session_restore(
+        given.need("name"), new=given.some("other").get("other"), **given.author()
+    ),
     "select": lambda workspace, given: workspace.session_select(
         given.need("name"), given.need("selector")
     ),
@@ -106,5 +190,4 @@ ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Mapping[str, Any]]]] =
     ),
     "compile": lambda workspace, given: workspace.session_compile(given.need("name")),
     "pull": _pull,
-    "record": _record,
 }

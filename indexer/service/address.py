@@ -45,7 +45,7 @@ class Listening:
         self._note = Layout(root).socket
         self._path = socket_path(root)
         self._announced: tuple[int, int] | None = None
-        self.socket = _bind(self._path)
+        self.socket = bind(self._path)
         self._bound = _identity(self._path)
 
     def announce(self) -> None:
@@ -63,7 +63,7 @@ class Listening:
                     path.unlink()
 
 
-def _bind(path: Path) -> socket.socket:
+def bind(path: Path) -> socket.socket:
     """Bind a socket; the caller owns the workspace, so an old one is a leftover."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

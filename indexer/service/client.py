@@ -7,16 +7,15 @@ and `ssl` with it: 10 ms of CPU more for each command that asks a service, of th
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
-import stat as modes
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from indexer.errors import ExitCode, MerkleError, UncheckedError
+from indexer.service.whose_socket import is_our_socket, name_of_socket
 from indexer.store.layout import Layout
 from indexer.store.own_folder import own_folder, read_in
 
@@ -120,11 +119,11 @@ def connect(root: Path) -> Client | None:
     try:
         with own_folder(layout.folder) as folder:
             address = os.fsdecode(read_in(folder, layout.socket.name).strip())
-            name = _socket_name(folder)
+            name = name_of_socket(folder)
     except OSError:
         return None
     # The file may have come with a clone, or with a copy of a workspace that is served.
-    if os.path.basename(address) != name or not _is_our_socket(address):
+    if os.path.basename(address) != name or not is_our_socket(address):
         return None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -138,18 +137,4 @@ def connect(root: Path) -> Client | None:
 def socket_name(root: Path) -> str:
     """What the socket of the service of this very folder is called; a copy's has another name."""
     with own_folder(Layout(root).folder) as folder:
-        return _socket_name(folder)
-
-
-def _socket_name(folder: int) -> str:
-    stat = os.fstat(folder)
-    return hashlib.sha256(f"{stat.st_dev}:{stat.st_ino}".encode()).hexdigest()[:20] + ".sock"
-
-
-def _is_our_socket(address: str) -> bool:
-    """Whether a socket is this user's own; root trusts nobody else's either."""
-    try:
-        stat = os.lstat(address)
-    except (OSError, ValueError):
-        return False
-    return modes.S_ISSOCK(stat.st_mode) and stat.st_uid == os.getuid()
+        return name_of_socket(folder)

@@ -16,33 +16,57 @@ QUEUE: Final = 10_000
 
 
 def change_events(root: Root, changes: list[Change]) -> list[dict[str, Any]]:
-    """One event per changed node, then one for the new root."""
+    """One event per changed node in order of their paths, then one for the new root."""
     summary = summarize(changes)
     renamed = {rename.new: rename.old for rename in summary.renamed}
     found: list[dict[str, Any]] = []
     by_path = {change.path: change for change in changes}
-    for word, listed in (
-        ("added", summary.added),
-        ("modified", summary.modified),
-        ("removed", summary.removed),
-    ):
-        for path in listed:
-            change = by_path[path]
-            entry = change.new or change.old
-            assert entry is not None
-            event: dict[str, Any] = {
-                "event": "node",
-                "seq": root.seq,
-                "change": word,
-                "path": path,
-                "kind": entry.kind.label,
-                "content_id": change.new.content_id.hex() if change.new else None,
-            }
-            if path in renamed:
-                event["renamed_from"] = renamed[path]
-            found.append(event)
+    words = {
+        path: word
+        for word, listed in (
+            ("added", summary.added),
+            ("modified", summary.modified),
+            ("removed", summary.removed),
+        )
+        for path in listed
+    }
+    for path, word in sorted(words.items()):
+        change = by_path[path]
+        entry = change.new or change.old
+        assert entry is not None
+        event: dict[str, Any] = {
+            "event": "node",
+            "seq": root.seq,
+            "change": word,
+            "path": path,
+            "kind": entry.kind.label,
+            "content_id": change.new.content_id.hex() if change.new else None,
+        }
+        if path in renamed:
+            event["renamed_from"] = renamed[path]
+        found.append(event)
     found.append({"event": "root", "seq": root.seq, "root": root.root.hex(), "cause": root.cause})
     return found
+
+
+def frame_events(events: list[Event]) -> list[dict[str, Any]]:
+    """One event per frame that something happened to."""
+    return [
+        {
+            "event": "frame",
+            "action": event.action,
+            "path": event.path,
+            "type": event.type,
+            "frame_id": event.frame_id.hex() if event.frame_id else None,
+            "because": event.because,
+        }
+        for event in events
+    ]
+
+
+def session_event(name: str) -> dict[str, Any]:
+    """A session was written to."""
+    return {"event": "session", "name": name}
 
 
 class Broadcast:
@@ -64,25 +88,19 @@ class Broadcast:
     def publish_frames(self, events: list[Event]) -> None:
         """Called on the writing thread after frames were stored."""
         if self._queues:
-            told: list[dict[str, Any]] = [
-                {
-                    "event": "frame",
-                    "action": event.action,
-                    "path": event.path,
-                    "type": event.type,
-                    "frame_id": event.frame_id.hex() if event.frame_id else None,
-                    "because": event.because,
-                }
-                for event in events
-            ]
-            self._loop.call_soon_threadsafe(self._deliver, told)
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._deliver, frame_events(events))
 
     def publish_session(self, name: str) -> None:
         """Called on any thread after a session was written to."""
         if self._queues:
-            told = [{"event": "session", "name": name}]
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._deliver, told)
+                self._loop.call_soon_threadsafe(self._deliver, [session_event(name)])
+
+    def publish_told(self, events: list[dict[str, Any]]) -> None:
+        """Called on any thread with events that are whole."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._deliver, events)
 
     def _deliver(self, events: list[dict[str, Any]]) -> None:
         for queue in self._queues:

@@ -9,6 +9,7 @@ from typing import Final
 
 from indexer.engine.durable.compact import SAVES_BETWEEN, Compaction, compacting_pays
 from indexer.engine.frames.types import FrameType
+from indexer.engine.make.code_pass import CodePass, code_pass
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.make.processes import OtherCodeError
@@ -62,12 +63,11 @@ class Maintainer:
         self.problem: str | None = None
         """Why declared frames cannot be kept, when the configuration is wrong."""
         self._held_back: dict[str, str | None] = {}
-        self.generated = 0
-        self.reused = 0
         self._version = -1
         """Of the heads, when everything was last made."""
         self._only_indexing = False
         """Whether everything is made, and only postings and compacting are due."""
+        self._code: CodePass | None = None
         self._compaction: Compaction | None = None
         self._looked_at = 0
         """The newest root when it was last looked at whether compacting pays."""
@@ -143,7 +143,23 @@ class Maintainer:
                 return
         if not self._passes:
             self._version = self._engine.frames.heads.version
-            self._index_for_search()
+            if not self._read_code():
+                self._index_for_search()
+
+    def _read_code(self) -> bool:
+        """With every frame made, find out what code says that came with none; True: some did."""
+        if self._code is None:
+            self._code = code_pass(self._engine)
+        try:
+            more = self._code.run_some(self._engine.tree)
+        except OtherCodeError as error:
+            self.problem, more = error.message, False
+        self._only_indexing = more
+        self.due = self.due or more
+        if not more:
+            self._code.close()
+            self._code = None
+        return more
 
     def _index_for_search(self) -> None:
         """With every frame made, prepare for questions, so that the first one need not wait."""
@@ -206,8 +222,6 @@ class Maintainer:
             self.problem = f"{type(error).__name__}: {error}"
             self._drop_passes()
             return True
-        self.generated += current.outcome.count("generated")
-        self.reused += current.outcome.count("reused")
         self._engine.publish_frames(list(current.outcome.events))
         if isinstance(current, ModelPass):
             self._note_outage(current)
@@ -286,12 +300,12 @@ class Maintainer:
     def close(self) -> None:
         """Take in the answers that are there or nearly there, then end the worker processes."""
         self._leave_compaction()
-        asked = self._engine.in_flight
+        in_flight = self._engine.in_flight
         # From now on nobody looks after what comes later.
-        asked.serve(None)
+        in_flight.serve(None)
         deadline = time.monotonic() + GRACE
-        runs, left = list(asked.runs), list(asked.left)
-        asked.left.clear()
+        runs, left = list(in_flight.runs), list(in_flight.left)
+        in_flight.left.clear()
         left += [self._calls] if self._calls is not None else []
         self._calls = None
         # All at once, so that none goes on asking while another is waited for.
@@ -309,6 +323,7 @@ class Maintainer:
 
     def _drop_passes(self) -> None:
         passes, self._passes = self._passes, []
+        code, self._code = self._code, None
         with contextlib.ExitStack() as stack:
-            for one in passes:
+            for one in (*passes, *([code] if code is not None else ())):
                 stack.callback(one.close)

@@ -13,41 +13,75 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from indexer.core.proofs import ProofDocument
+    from indexer.engine.code.questions import EdgesDocument, SymbolsDocument
+    from indexer.engine.code.source import SourceDocument
     from indexer.engine.documents import DiffDocument
+    from indexer.engine.durable.compact import CompactedDocument
     from indexer.engine.durable.packs import ExportedDocument, ImportedDocument
     from indexer.engine.durable.validate import ValidateDocument
-    from indexer.engine.frames.agents import AgentsDocument
+    from indexer.engine.frames.agents import AgentsDocument, AllowedDocument
     from indexer.engine.frames.explain import ExplainDocument
-    from indexer.engine.frames.notes import WrittenDocument
+    from indexer.engine.frames.notes import WrittenDocument, WrittenFramesDocument
     from indexer.engine.frames.read import (
         FrameDocument,
         FrameListDocument,
         HeadListDocument,
         NodeContextDocument,
     )
-    from indexer.engine.make.commands import InvalidatedDocument
-    from indexer.engine.search.compose import ContextDocument
+    from indexer.engine.make.commands import (
+        InvalidatedDocument,
+        PlanDocument,
+        RegeneratedDocument,
+        SynthesizedDocument,
+    )
+    from indexer.engine.search.compose import ContextDocument, StagesDocument
+    from indexer.engine.search.count import CountDocument
     from indexer.engine.search.sql import SqlDocument
+    from indexer.engine.sessions.attempts import AttemptDocument
+    from indexer.engine.sessions.budgets import BudgetDocument
+    from indexer.engine.sessions.ctrees import TreeDocument
     from indexer.engine.sessions.imports import ImportedSessionDocument
+    from indexer.engine.sessions.keep import (
+        ForkedDocument,
+        MergedDocument,
+        NamedDocument,
+        SessionLogDocument,
+    )
+    from indexer.engine.sessions.live import SetDocument
+    from indexer.engine.sessions.provider_messages import MessageDocument
+    from indexer.engine.sessions.pull import PulledContextDocument
     from indexer.engine.sessions.read import (
+        CompiledDocument,
         ExportedSessionDocument,
+        FoundDocument,
+        RangeDocument,
         RenderedDocument,
         SessionsDocument,
+        ShownDocument,
+        ShownTreeDocument,
+        SnapshotDiffDocument,
     )
     from indexer.engine.sessions.write import (
         AnnotatedDocument,
-        AttemptDocument,
         BegunDocument,
         CommittedDocument,
         EditedDocument,
         GroupedDocument,
         MovedDocument,
         RemovedDocument,
+        SealedDocument,
     )
-    from indexer.engine.team.commands import PulledDocument, PushedDocument, SweptDocument
+    from indexer.engine.team.commands import (
+        PulledDocument,
+        PushedDocument,
+        SharedStatusDocument,
+        SweptDocument,
+    )
     from indexer.engine.tree.history import LogDocument
     from indexer.engine.tree.lock import LockDocument
-    from indexer.engine.tree.resolve import NodeDocument
+    from indexer.engine.tree.report import ReportDocument
+    from indexer.engine.tree.resolve import NodeDocument, WhyIgnoredDocument
     from indexer.engine.tree.scan import ScanDocument
     from indexer.engine.tree.status import StatusDocument
 
@@ -105,7 +139,7 @@ class Methods(ABC):
         """The node that a path or an id prefix stands for."""
         return self._operate("resolve", locals())
 
-    def why_ignored(self, path: str) -> JsonObject:
+    def why_ignored(self, path: str) -> WhyIgnoredDocument:
         """The rule that leaves a path out of the tree, or lets it in.
 
         It is judged as what is on disk there, and as a folder when in doubt.
@@ -121,14 +155,28 @@ class Methods(ABC):
         agent: str,
         seen: str | None = None,
         on: str | None = None,
+        replaces: Sequence[str] = (),
+        replace_mine: bool = False,
         meta: Mapping[str, str] | None = None,
         allow_secrets: bool = False,
     ) -> WrittenDocument:
         """Append a note, bound to what its author read.
 
-        `seen` is the NodeID that was read; without it the node as it is now.
+        `seen` is the NodeID that was read; without it the node as it is now. Other notes stay what
+        they are, but for those that it says it replaces: some by their ids, or with `replace_mine`
+        all of the same type that its author wrote about the node.
         """
         return self._operate("put-frame", locals())
+
+    def put_frames(
+        self, frames: Sequence[object], *, allow_secrets: bool = False
+    ) -> WrittenFramesDocument:
+        """Append several notes in one transaction: all of them, or none.
+
+        Each is an object with `node`, `content`, `type` and `agent`, and what else `put_frame`
+        takes. What they replace is what was there before them.
+        """
+        return self._operate("put-frames", locals())
 
     def get_node(
         self,
@@ -140,7 +188,10 @@ class Methods(ABC):
         agent: str | None = None,
         query: str | None = None,
     ) -> NodeContextDocument:
-        """A node with the frames a view selects."""
+        """A node with the frames a view selects.
+
+        It selects among what generators keep and every note that nothing superseded.
+        """
         return self._operate("get-node", locals())
 
     def compose(
@@ -156,18 +207,31 @@ class Methods(ABC):
         record: bool = False,
         types: Sequence[str] = (),
         agents: Sequence[str] = (),
+        only: bool = False,
         paths: Sequence[str] = (),
         related: Sequence[str] = (),
         since: str | None = None,
         until: str | None = None,
+        source: bool = True,
+        tests: bool = False,
+        docs: bool = False,
+        why: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ContextDocument:
-        """A bounded selection of frames as messages, with its manifest.
+        """A bounded selection of frames and source as messages, with its manifest.
 
         Without nodes the whole workspace is the source. Without a budget it is 8,000 tokens.
-        The manifest is stored only on request.
+        For a query the best files' own text is shown too, unless `source` is false. Tests and
+        documents weigh less than the code they are about, unless `tests` or `docs` is true or the
+        query asks for them. `why` tells what each score is made of.
+        The manifest is stored only on request. Types, and agents, leave out all others; where they
+        give the order they leave out nothing, unless `only` says so.
         """
         return self._operate("compose", locals())
+
+    def count(self, texts: Sequence[str]) -> CountDocument:
+        """Tokens of some texts, as budgets are counted."""
+        return self._operate("count", locals())
 
     def replay(self, manifest: str) -> ContextDocument:
         """The messages of a recorded manifest again.
@@ -178,12 +242,60 @@ class Methods(ABC):
 
     def compile(
         self, events: Sequence[object], policy: Mapping[str, object] | None = None
-    ) -> JsonObject:
+    ) -> StagesDocument:
         """The staged compiler on a stream of events.
 
         It needs nothing of the workspace, as `indexer.compile_stages` shows.
         """
         return self._operate("compile", locals())
+
+    def show(
+        self, node: str, *, first: int | None = None, last: int | None = None
+    ) -> SourceDocument:
+        """The text of a file, of a symbol in it (`PATH::SYMBOL`) or of some lines, as on disk now.
+
+        The id is that of exactly the bytes that are shown. Secrets are masked.
+        """
+        return self._operate("show", locals())
+
+    def symbols(
+        self, pattern: str, *, kind: str | None = None, limit: int = 200
+    ) -> SymbolsDocument:
+        """The symbols whose name has a text in it, or fits a pattern with `*` and `?`.
+
+        Those that are called exactly that come first, then those that begin with it.
+        """
+        return self._operate("symbols", locals())
+
+    def definition(self, name: str, *, limit: int = 50) -> SymbolsDocument:
+        """Where a name is defined: `name`, `Type.name` or `PATH::name`."""
+        return self._operate("definition", locals())
+
+    def references(
+        self, symbol: str, *, sure: str | None = None, limit: int = 500
+    ) -> EdgesDocument:
+        """Where a symbol is used, each with how sure that is: exact, import, unique or name.
+
+        With `sure`, only what is at least so sure.
+        """
+        return self._operate("references", locals())
+
+    def callers(self, symbol: str, *, sure: str | None = None, limit: int = 500) -> EdgesDocument:
+        """What calls a symbol."""
+        return self._operate("callers", locals())
+
+    def callees(self, symbol: str, *, sure: str = "unique", limit: int = 500) -> EdgesDocument:
+        """What a symbol calls that is defined in the workspace, as far as that is sure."""
+        return self._operate("callees", locals())
+
+    def impact(
+        self, node: str, *, depth: int = 3, sure: str = "unique", limit: int = 500
+    ) -> EdgesDocument:
+        """What a change of a file or symbol could affect, the nearest first, tests marked.
+
+        Each edge is the first use by which something is reached, `distance` steps away.
+        """
+        return self._operate("impact", locals())
 
     def list_frames(
         self,
@@ -229,7 +341,7 @@ class Methods(ABC):
         yes: bool = False,
         models: bool = True,
         progress: Callable[[int], None] | None = None,
-    ) -> JsonObject:
+    ) -> RegeneratedDocument | PlanDocument:
         """Make again what is stale at a node, or only tell what that would be.
 
         Calls of models are limited by `max_calls` and `max_cost`; without either, a large run
@@ -243,22 +355,27 @@ class Methods(ABC):
         *,
         frame_type: str,
         policy: str | None = None,
+        options: Mapping[str, object] | None = None,
         agent: str | None = None,
         max_calls: int | None = None,
         max_cost: float | None = None,
         yes: bool = False,
         progress: Callable[[int], None] | None = None,
-    ) -> JsonObject:
+    ) -> SynthesizedDocument:
         """Frames of a type for a folder, children first.
 
-        Calls of models are limited as in `regenerate`.
+        By the declared policy, or by another with `options` of its own. Calls of models are limited
+        as in `regenerate`.
         """
         return self._operate("synthesize", locals())
 
-    def invalidate(self, node: str, *, frame_type: str | None = None) -> InvalidatedDocument:
+    def invalidate(
+        self, node: str, *, frame_type: str | None = None, agent: str | None = None
+    ) -> InvalidatedDocument:
         """Make generated frames run again next time, past the memo.
 
-        The generation of their memo keys moves, and their proofs are taken back.
+        The generation of their memo keys moves, and their proofs are taken back. Who asked for it,
+        an agent that may write, is kept in the journal.
         """
         return self._operate("invalidate", locals())
 
@@ -269,7 +386,7 @@ class Methods(ABC):
         """
         return self._operate("agent-add", locals())
 
-    def agent_require(self, agent: str, capability: str) -> JsonObject:
+    def agent_require(self, agent: str, capability: str) -> AllowedDocument:
         """Raise unless a registered agent may do that: read, write or synthesize.
 
         For what is done in no agent's name.
@@ -307,18 +424,18 @@ class Methods(ABC):
         """
         return self._operate("lock", locals())
 
-    def prove(self, node: str) -> JsonObject:
+    def prove(self, node: str) -> ProofDocument:
         """The proof that the recorded root holds a node; sha256 workspaces only."""
         return self._operate("prove", locals())
 
-    def report(self, base: str | None = None) -> JsonObject:
+    def report(self, base: str | None = None) -> ReportDocument:
         """Root, coverage, freshness, changes since a base root, and a map.
 
         All of it depends on content alone: no clock, no place, no process.
         """
         return self._operate("report", locals())
 
-    def compact(self, keep_seconds: float | None = None) -> JsonObject:
+    def compact(self, keep_seconds: float | None = None) -> CompactedDocument:
         """Forget old history and the bodies of old deterministic frames, and shrink the index.
 
         Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept
@@ -326,7 +443,7 @@ class Methods(ABC):
         """
         return self._operate("compact", locals())
 
-    def shared_status(self) -> JsonObject:
+    def shared_status(self) -> SharedStatusDocument:
         """Whether the team's store can be reached, and what it holds.
 
         And what it still has to get.
@@ -364,6 +481,7 @@ class Methods(ABC):
         max_nodes: int | None = None,
         max_tokens: int | None = None,
         protect_turns: int | None = None,
+        agent: str | None = None,
     ) -> BegunDocument:
         """Begin a session, with a token budget and limits that pruning keeps."""
         return self._operate("session-new", locals())
@@ -389,9 +507,17 @@ class Methods(ABC):
         attributes: Mapping[str, Any] | None = None,
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        direction: str | None = None,
+        call_id: str | None = None,
+        status: str | None = None,
         allow_secrets: bool = False,
+        agent: str | None = None,
     ) -> CommittedDocument:
-        """Add a block; `label` names who speaks, the tool, or the kind of artifact."""
+        """Add a block; `label` names who speaks, the tool, or the kind of artifact.
+
+        A tool's call and its result have a `direction`, share a `call_id`, and may have a
+        `status`.
+        """
         return self._operate("session-append", locals())
 
     def session_edit(
@@ -410,27 +536,63 @@ class Methods(ABC):
         message: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         allow_secrets: bool = False,
+        agent: str | None = None,
     ) -> EditedDocument:
         """Replace what a block says when compiled; what it said stays in the tree."""
         return self._operate("session-edit", locals())
 
+    def session_set(
+        self,
+        name: str,
+        target: str,
+        *,
+        ttl: int | None = None,
+        no_ttl: bool = False,
+        priority: int | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        text: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        message: str | None = None,
+        allow_secrets: bool = False,
+        agent: str | None = None,
+    ) -> SetDocument:
+        """Change a block in its place: its ttl, its priority, its attributes, or what it says.
+
+        Only what is live: the active head, the system blocks, what no snapshot shows yet. A ttl
+        counts from this cycle on, `no_ttl` lets it stay; an attribute that is null goes.
+        """
+        return self._operate("session-set", locals())
+
     def session_annotate(
-        self, name: str, target: str, priority: str, *, reason: str | None = None
+        self,
+        name: str,
+        target: str,
+        priority: str,
+        *,
+        reason: str | None = None,
+        allow_secrets: bool = False,
+        agent: str | None = None,
     ) -> AnnotatedDocument:
         """Pin, skip or free a block."""
         return self._operate("session-annotate", locals())
 
-    def session_commit(self, name: str) -> JsonObject:
+    def session_commit(self, name: str, *, agent: str | None = None) -> SealedDocument:
         """Seal the cycle."""
         return self._operate("session-commit", locals())
 
     def session_move(
-        self, name: str, node: str, parent: str, *, offset: int | None = None
+        self,
+        name: str,
+        node: str,
+        parent: str,
+        *,
+        offset: int | None = None,
+        agent: str | None = None,
     ) -> MovedDocument:
         """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
         return self._operate("session-move", locals())
 
-    def session_remove(self, name: str, node: str) -> RemovedDocument:
+    def session_remove(self, name: str, node: str, *, agent: str | None = None) -> RemovedDocument:
         """Take a node out of the working tree."""
         return self._operate("session-remove", locals())
 
@@ -445,6 +607,7 @@ class Methods(ABC):
         priority: int | None = None,
         id: str | None = None,
         removable: bool = True,
+        agent: str | None = None,
     ) -> GroupedDocument:
         """Add an empty container.
 
@@ -464,9 +627,48 @@ class Methods(ABC):
         token_in: int | None = None,
         token_out: int | None = None,
         error: str | None = None,
+        form: str | None = None,
+        roles: Mapping[str, str] | None = None,
+        policy: Mapping[str, Any] | None = None,
+        sent_sha256: str | None = None,
+        agent: str | None = None,
     ) -> AttemptDocument:
-        """Record a provider call, or how it ended, beside the history."""
+        """Record a provider call, or how it ended, beside the history.
+
+        The first record of an attempt keeps the hash of what is sent: the thread of the work in
+        progress, or the session compiled in a form (`messages`, `openai`, `anthropic`).
+        `session render NAME attempt:ID` gives the same bytes again. A hash that the client has
+        of what it sent is compared, and refused where it is another.
+        """
         return self._operate("session-attempt", locals())
+
+    def session_append_message(
+        self,
+        name: str,
+        message: Mapping[str, Any],
+        *,
+        form: str,
+        allow_secrets: bool = False,
+        agent: str | None = None,
+    ) -> MessageDocument:
+        """Add a message as a provider has it, whole or not at all.
+
+        Its texts, calls and results become blocks, those of a system message system blocks;
+        `compile` in the same form gives it back as it was.
+        """
+        return self._operate("session-append-message", locals())
+
+    def session_budget(
+        self,
+        name: str,
+        *,
+        limit: int | None = None,
+        on_budget: str | None = None,
+        unlimited: bool = False,
+        agent: str | None = None,
+    ) -> BudgetDocument:
+        """The budget of a session and how much of it is used; changed where anything is given."""
+        return self._operate("session-budget", locals())
 
     def session_pull(
         self,
@@ -474,15 +676,17 @@ class Methods(ABC):
         nodes: Sequence[str] = (),
         *,
         budget: int | None = None,
-        ttl: int | None = None,
-        offset: int | None = None,
+        ttl: int = 1,
+        offset: int = -1,
         query: str | None = None,
         max_frames: int | None = None,
         require_fresh: bool = False,
-    ) -> JsonObject:
+        agent: str | None = None,
+    ) -> PulledContextDocument:
         """Compose workspace context into the active head, as blocks that name their frames.
 
-        All that is composed is appended, or nothing is.
+        Each is fenced as data: what a file says is nobody's words. All that is composed is
+        appended, or nothing is.
         """
         return self._operate("session-pull", locals())
 
@@ -494,12 +698,58 @@ class Methods(ABC):
         data: str | None = None,
         form: str | None = None,
         allow_secrets: bool = False,
+        agent: str | None = None,
     ) -> ImportedSessionDocument:
         """A new session from an export, a snapshot or a chat log.
 
         It comes from a file or from what such a file would hold, checked whole before any is kept.
         """
         return self._operate("session-import", locals())
+
+    def session_fork(
+        self, name: str, new: str, *, at: str | None = None, agent: str | None = None
+    ) -> ForkedDocument:
+        """Begin a session that shares another one's log up to a snapshot.
+
+        Without one it is the last commit; `@w` takes the work in progress along. Neither sees what
+        the other does from then on, until one is merged.
+        """
+        return self._operate("session-fork", locals())
+
+    def session_rename(self, name: str, new: str, *, agent: str | None = None) -> NamedDocument:
+        """Call a session something else; its ids stay what they are."""
+        return self._operate("session-rename", locals())
+
+    def session_delete(self, name: str, *, agent: str | None = None) -> NamedDocument:
+        """Take a session away.
+
+        Its name is free again, and `session restore` brings it back until `compact` is asked for.
+        """
+        return self._operate("session-delete", locals())
+
+    def session_restore(
+        self, name: str, *, new: str | None = None, agent: str | None = None
+    ) -> NamedDocument:
+        """Bring back the session that was deleted last under a name, as another one on request."""
+        return self._operate("session-restore", locals())
+
+    def session_merge(
+        self, name: str, other: str, *, check: bool = False, agent: str | None = None
+    ) -> MergedDocument:
+        """Append the sealed turns of a branch, in their order, and tell every conflict.
+
+        What both sides changed is what the branch says, being later. With `check` it is only told.
+        """
+        return self._operate("session-merge", locals())
+
+    def session_log(
+        self, name: str, *, limit: int | None = None, before: int | None = None
+    ) -> SessionLogDocument:
+        """What was done to a session, newest first: by whom, when and why.
+
+        `before` goes on with the records that are older than that number.
+        """
+        return self._operate("session-log", locals())
 
     def session_select(
         self,
@@ -512,18 +762,21 @@ class Methods(ABC):
         max_snapshots: int | None = None,
         max_changes: int | None = None,
         materialize: Sequence[str] = (),
-    ) -> JsonObject:
+    ) -> FoundDocument | RangeDocument:
         """Ids that a selector finds, or what changed over a range of snapshots."""
         return self._operate("session-select", locals())
 
     def session_diff(
         self, name: str, older: str, newer: str, selector: str | None = None
-    ) -> JsonObject:
+    ) -> SnapshotDiffDocument:
         """What differs between two snapshots."""
         return self._operate("session-diff", locals())
 
     def session_render(self, name: str, snapshot: str | None = None) -> RenderedDocument:
-        """The provider thread, as text; it stands under `thread`."""
+        """The provider thread of a snapshot, as text; it stands under `thread`.
+
+        Of `attempt:ID` it is what that attempt sent, byte for byte.
+        """
         return self._operate("session-render", locals())
 
     def session_compile(
@@ -536,10 +789,12 @@ class Methods(ABC):
         stage: str | None = None,
         roles: Mapping[str, str] | None = None,
         policy: Mapping[str, Any] | None = None,
-    ) -> JsonObject:
-        """The session as messages for a model.
+        form: str | None = None,
+    ) -> CompiledDocument:
+        """The session as messages for a model, in a provider's form where one is named.
 
-        With a stage's name, also what went through that stage.
+        With a stage's name, also what went through that stage. Context that no longer holds is
+        labelled, or replaced by what was pulled later; `context` tells which.
         """
         return self._operate("session-compile", locals())
 
@@ -549,12 +804,22 @@ class Methods(ABC):
         """A session with its log, a snapshot, or a chat log; its text stands under `data`."""
         return self._operate("session-export", locals())
 
-    def session_list(self) -> SessionsDocument:
-        """Every session."""
+    def session_tree(
+        self, name: str, *, stages: bool = False, policy: Mapping[str, Any] | None = None
+    ) -> TreeDocument:
+        """A session as a tree with a row for each block, and what the compiler makes of them.
+
+        It shows the work in progress. Rows tell sizes, hashes and the beginning of a text;
+        `stages` adds the documents of RAW, SPEC, HEADER and FROZEN.
+        """
+        return self._operate("session-tree", locals())
+
+    def session_list(self, *, deleted: bool = False) -> SessionsDocument:
+        """Every session, or every one that is deleted and can be restored."""
         return self._operate("session-list", locals())
 
     def session_show(
         self, name: str, *, snapshot: str | None = None, tree: bool = False
-    ) -> JsonObject:
+    ) -> ShownDocument | ShownTreeDocument:
         """One session in figures, with a snapshot's tree on request."""
         return self._operate("session-show", locals())

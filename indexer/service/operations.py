@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from indexer.core.arguments import FILE, FLAG, TEXT, Shape, checked, of_annotation
+from indexer.core.arguments import FLAG, TEXT, Shape, alternatives, checked, of_annotation
 from indexer.engine.long_work import LongWork, run_to_end
+from indexer.errors import MalformedError
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -36,8 +37,8 @@ class Signature(NamedTuple):
 
     required: Mapping[str, Shape]
     optional: Mapping[str, Shape]
-    answer: Any
-    """The type of its document."""
+    documents: tuple[Any, ...]
+    """The types of what it may give, the usual one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,10 @@ class Operation:
         """The keyword arguments for the function, checked; None stands for not given."""
         required, optional, _ = self.signature
         given = checked(required, optional, values)
-        return {k: Path(v) if self.known[k] is FILE else v for k, v in given.items()}
+        chosen = alternatives(self.function)
+        if chosen and sum(name in given for name in chosen) != 1:
+            raise MalformedError(f"exactly one is needed of: {', '.join(chosen)}")
+        return given
 
     def run(
         self, engine: Engine, values: Mapping[str, Any], progress: Progress | None = None
@@ -109,9 +113,9 @@ class Operation:
         done = self._call(engine, arguments, progress)
         return run_to_end(done) if self.in_steps else done
 
-    def start(self, engine: Engine, values: Mapping[str, Any]) -> LongWork:
+    def start(self, engine: Engine, values: Mapping[str, Any]) -> LongWork[Any]:
         """The steps of an operation that is not done in one go."""
-        steps: LongWork = self._call(engine, self.arguments(values), None)
+        steps: LongWork[Any] = self._call(engine, self.arguments(values), None)
         return steps
 
     def _call(self, engine: Engine, arguments: dict[str, Any], progress: Progress | None) -> Any:
@@ -135,7 +139,10 @@ def _signature(function: Callable[..., Any]) -> Signature:
         if name not in _OF_THE_PROCESS:
             shape = of_annotation(evaluated(function, parameter.annotation))
             (required if parameter.default is parameter.empty else optional)[name] = shape
-    return Signature(required, optional, evaluated(function, found.return_annotation))
+    gives = evaluated(function, found.return_annotation)
+    if typing.get_origin(gives) is LongWork:
+        (gives,) = typing.get_args(gives)
+    return Signature(required, optional, typing.get_args(gives) or (gives,))
 
 
 def evaluated(function: Callable[..., Any], annotation: Any) -> Any:
@@ -161,10 +168,19 @@ OPERATIONS: Final[dict[str, Operation]] = {
     # Not that it wrote anything: the rules belong to the writing thread.
     "why-ignored": Operation("tree.resolve", "why_ignored", writes=True, disk=False, get=True),
     "put-frame": Operation("frames.notes", "put_frame", writes=True),
+    "put-frames": Operation("frames.notes", "put_frames", writes=True),
     "get-node": Operation("frames.read", "get_node"),
     "compose": Operation("search.compose", "compose", writes_with="record"),
+    "count": Operation("search.count", "count", disk=False),
     "replay": Operation("search.compose", "replay"),
     "compile": Operation("search.compose", "compile_events"),
+    "show": Operation("code.source", "show"),
+    "symbols": Operation("code.questions", "symbols"),
+    "definition": Operation("code.questions", "definition"),
+    "references": Operation("code.questions", "references"),
+    "callers": Operation("code.questions", "callers"),
+    "callees": Operation("code.questions", "callees"),
+    "impact": Operation("code.questions", "impact"),
     "list-frames": Operation("frames.read", "list_frames"),
     "get-frame": Operation("frames.read", "get_frame"),
     "get-head": Operation("frames.read", "get_head"),
@@ -188,19 +204,29 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "session-new": _session("write", "new", writes=True),
     "session-append": _session("write", "append", writes=True),
     "session-edit": _session("write", "edit", writes=True),
+    "session-set": _session("live", "set_block", writes=True),
     "session-annotate": _session("write", "annotate", writes=True),
     "session-commit": _session("write", "commit", writes=True),
     "session-move": _session("write", "move", writes=True),
     "session-remove": _session("write", "remove", writes=True),
     "session-group": _session("write", "group", writes=True),
-    "session-attempt": _session("write", "attempt", writes=True),
+    "session-attempt": Operation("sessions.attempts", "attempt", writes=True, once=True),
+    "session-append-message": _session("provider_messages", "append_message", writes=True),
+    "session-budget": _session("budgets", "budget", writes=True),
     "session-pull": Operation("sessions.pull", "pull", writes=True, once=True),
     "session-import": _session("imports", "import_session", writes=True),
+    "session-fork": _session("keep", "fork", writes=True),
+    "session-rename": _session("keep", "rename", writes=True),
+    "session-delete": _session("keep", "delete", writes=True),
+    "session-restore": _session("keep", "restore", writes=True),
+    "session-merge": _session("keep", "merge_sessions", writes=True),
+    "session-log": _session("keep", "log"),
     "session-select": _session("read", "select"),
     "session-diff": _session("read", "diff"),
     "session-render": _session("read", "render"),
-    "session-compile": _session("read", "compile_session"),
+    "session-compile": Operation("sessions.read", "compile_session"),
     "session-export": _session("read", "export"),
+    "session-tree": Operation("sessions.ctrees", "tree"),
     "session-list": _session("read", "list_sessions"),
     "session-show": _session("read", "show"),
 }

@@ -9,19 +9,19 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from indexer.core.arguments import COUNT, FLAG, Shape
-from indexer.errors import UsageError
+from indexer.errors import MalformedError
 
 MAX_BODY: Final = 8 << 20
 """Bytes of a request's body; the longest sensible one is a frame with every byte escaped."""
 
 
-class TooLargeError(UsageError):
+class TooLargeError(MalformedError):
     """The request is longer than any that makes sense."""
 
     code = "too_large"
 
 
-class MediaTypeError(UsageError):
+class MediaTypeError(MalformedError):
     """The request's body is declared to be something else than JSON."""
 
     code = "media_type"
@@ -51,9 +51,9 @@ async def from_body(request: Request) -> dict[str, Any]:
     try:
         values = json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the body is not JSON: {error}") from error
+        raise MalformedError(f"the body is not JSON: {error}") from error
     if not isinstance(values, dict):
-        raise UsageError("the body must be a JSON object")
+        raise MalformedError("the body must be a JSON object")
     return values
 
 

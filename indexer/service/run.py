@@ -5,29 +5,40 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from indexer.engine.make.processes import kill_helpers
 from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
 from indexer.service.address import Listening, socket_path
 from indexer.service.client import connect
 from indexer.service.events import Broadcast
 from indexer.service.health import Health
+from indexer.service.ready_process import ReadyProcess
 from indexer.service.server import Api
 from indexer.service.writing_thread import WritingThread
+from indexer.store.database import ReadOnlyError
 from indexer.store.layout import Layout, initialise, is_initialised
 from indexer.store.lock import SERVICE_ROLE, holder, locked_by
 from indexer.watch.debounce import Timing
 
 StatusLine = Callable[[str], None]
+
+TERM_ANSWERS: Final = 0.5
+"""Seconds that answers of models are waited for after SIGTERM; Ctrl-C waits longer."""
+
+TERM_LONGEST: Final = 1.5
+"""Seconds after SIGTERM in which everything may end in good order."""
 
 
 class Page(Protocol):
@@ -80,10 +91,12 @@ def run_service(
     wait: float = 10.0,
     page: Page | None = None,
     on_page: StatusLine | None = None,
+    ready: Sequence[str] | None = None,
 ) -> None:
     """Serve a workspace until SIGINT, SIGTERM, idleness, or a reason to stop by itself.
 
-    With a page, its address is told once the workspace is owned.
+    With a page, its address is told once the workspace is owned. `ready` starts the process that
+    is kept ready for commands.
     """
     if is_initialised(root) and connect(root) is not None:
         raise locked_by(holder(Layout(root).lock))
@@ -92,11 +105,21 @@ def run_service(
     gc.enable()
     with contextlib.ExitStack() as stack:
         engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait))
+        if engine.read_only:
+            raise ReadOnlyError
         writer = WritingThread(engine, timing=timing, rescan_every=rescan_every)
         listening = stack.enter_context(contextlib.closing(_listen(root)))
         tell = on_status or (lambda text: None)
         show = on_page or (lambda url: None)
-        asyncio.run(_serve(engine, writer, listening, page, idle_exit, tell, show))
+        ending = Ending(listening.close)
+
+        def when_up() -> None:
+            # Without it commands go the ordinary way, which is slower and as good.
+            with contextlib.suppress(OSError):
+                if ready is not None:
+                    stack.enter_context(contextlib.closing(ReadyProcess(root, ready)))
+
+        asyncio.run(_serve(engine, writer, listening, ending, page, idle_exit, tell, show, when_up))
     if writer.fatal is not None:
         raise writer.fatal
 
@@ -111,14 +134,26 @@ def _listen(root: Path) -> Listening:
         ) from error
 
 
+def _announce(listening: Listening) -> None:
+    try:
+        listening.announce()
+    except OSError as error:
+        raise UncheckedError(
+            f"cannot write where clients look for the service: {error.strerror or error}",
+            hint="make room in .merkle, and start it again",
+        ) from error
+
+
 async def _serve(
     engine: Engine,
     writer: WritingThread,
     listening: Listening,
+    ending: Ending,
     page: Page | None,
     idle_exit: float | None,
     tell: StatusLine,
     show: StatusLine,
+    when_up: Callable[[], None],
 ) -> None:
     loop = asyncio.get_running_loop()
     broadcast = Broadcast(loop)
@@ -131,7 +166,7 @@ async def _serve(
         servers.append((_server(page.application(api)), page.listener))
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _stop, engine, stop)
+        loop.add_signal_handler(number, _stop, number, engine, stop, ending)
     if page is not None:
         show(page.url)
     tell("scanning")
@@ -139,8 +174,8 @@ async def _serve(
     serving = asyncio.gather(*(server.serve(sockets=[bound]) for server, bound in servers))
     try:
         # Commands that come during the first scan wait here rather than at the lock.
-        listening.announce()
-        await _follow(writer, api, serving, stop, idle_exit, tell)
+        _announce(listening)
+        await _follow(writer, api, serving, stop, idle_exit, tell, when_up)
     finally:
         # The writing thread first: whoever waits for it is told, and then every request can end.
         api.leave()
@@ -151,17 +186,48 @@ async def _serve(
         await serving
 
 
-def _stop(engine: Engine, stop: asyncio.Event) -> None:
-    """End politely; asked for a second time, without waiting for what models have yet to say."""
+def _stop(number: int, engine: Engine, stop: asyncio.Event, ending: Ending) -> None:
+    """End politely; asked for a second time, without waiting for what models have yet to say.
+
+    SIGTERM comes from a machine that shuts down: it waits for next to nothing.
+    """
     if stop.is_set():
         engine.in_flight.hurry()
+    elif number == signal.SIGTERM:
+        asyncio.get_running_loop().call_later(TERM_ANSWERS, engine.in_flight.hurry)
+        ending.begin()
     stop.set()
+
+
+class Ending:
+    """Sees to it that a process which is to end does so, whatever its threads are at.
+
+    What was acknowledged is durable, so nothing is lost by not waiting for a generator, a query
+    or a file that takes long: that is what a kill would do a moment later.
+    """
+
+    def __init__(self, let_go: Callable[[], None]) -> None:
+        self._let_go = let_go
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """From now on there is only so much time."""
+        if self._timer is None:
+            self._timer = threading.Timer(TERM_LONGEST, self._end)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end(self) -> None:
+        kill_helpers()
+        with contextlib.suppress(Exception):
+            self._let_go()
+        os._exit(0)
 
 
 def _server(application: ASGIApp) -> _Server:
     config = uvicorn.Config(
         application, log_level="critical", lifespan="off", access_log=False,
-        date_header=False, server_header=False, timeout_graceful_shutdown=5, ws="none",
+        date_header=False, server_header=False, timeout_graceful_shutdown=1, ws="none",
     )  # fmt: skip
     return _Server(config)
 
@@ -173,15 +239,19 @@ async def _follow(
     stop: asyncio.Event,
     idle_exit: float | None,
     tell: StatusLine,
+    when_up: Callable[[], None],
 ) -> None:
     """Wait for a reason to stop, telling what happens meanwhile."""
-    told = None
+    told, is_up = None, False
     while not stop.is_set() and writer.is_alive() and not serving.done():
         health = writer.health()
         line = _line(health)
         if line != told:
             tell(line)
             told = line
+        if not is_up and health.state != "starting":
+            is_up = True
+            when_up()
         idle_since = api.idle_since
         idle_for = time.monotonic() - idle_since if idle_since is not None else 0.0
         if idle_exit is not None and idle_for >= idle_exit:

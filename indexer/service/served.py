@@ -11,14 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from indexer.engine.settings import load_settings
 from indexer.errors import ExitCode, MerkleError, NoWorkspaceError, UncheckedError
 from indexer.service.client import Client, RemoteError, ServiceError, connect
-from indexer.service.workspace import MARKERS, Workspace
+from indexer.service.whose_socket import MARKERS
+from indexer.service.workspace import Workspace
 from indexer.store.layout import Layout, initialise, is_initialised
 from indexer.store.lock import holder, locked_by
 from indexer.store.own_folder import open_own_file, own_folder, read_own_file
@@ -53,8 +54,11 @@ def _wake(root: Path) -> None:
             start_service(root, time.monotonic() + _HEAD_START)
 
 
-def start_service(root: Path, deadline: float) -> Client:
-    """Start a service and wait until it answers; one that another client just started will do."""
+def start_service(root: Path, deadline: float, options: Sequence[str] | None = None) -> Client:
+    """Start a service and wait until it answers; one that another client just started will do.
+
+    Without options for `merkle watch` it ends when nobody has asked it anything for a while.
+    """
     if not any((root / marker).exists() for marker in MARKERS):
         # Not in any folder a client happens to start in: that could be somebody's home.
         raise NoWorkspaceError(
@@ -65,7 +69,7 @@ def start_service(root: Path, deadline: float) -> Client:
     try:
         with _alone(root, deadline):
             # The one before may have started it.
-            return connect(root) or _wait_for(root, _spawn(root), deadline)
+            return connect(root) or _wait_for(root, spawn_service(root, options), deadline)
     except OSError as error:
         raise UncheckedError(
             f"cannot start the service: {error.filename or ''} {error.strerror or error}",
@@ -100,12 +104,14 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _spawn(root: Path) -> subprocess.Popen[bytes]:
+def spawn_service(root: Path, options: Sequence[str] | None = None) -> subprocess.Popen[bytes]:
     """A service of its own session: it outlives the client that needed it first."""
     # -P, and away from the workspace: nothing in there may be taken for a module of ours.
     command = [sys.executable, "-P", "-m", "indexer.cli", "-C", str(root), "--json", "--quiet"]
     command.append("watch")
-    if load_settings(root).origins["watch.idle_exit"].kind == "default":
+    if options is not None:
+        command += options
+    elif load_settings(root).origins["watch.idle_exit"].kind == "default":
         command += ["--idle-exit", IDLE_EXIT]
     layout = Layout(root)
     with own_folder(layout.folder) as folder:

@@ -21,17 +21,19 @@ from starlette.routing import Route
 from indexer import __version__
 from indexer.core.arguments import checked
 from indexer.engine.search.sql import ask
+from indexer.engine.tree.scan import known_scan
 from indexer.engine.tree.status import recorded_status, status
 from indexer.engine.workspace import Engine
-from indexer.errors import MerkleError, UncheckedError, UsageError
+from indexer.errors import MalformedError, MerkleError, UncheckedError, UsageError
+from indexer.scan.large_files import BEING_READ
+from indexer.service.ctree_events import ctree_events
 from indexer.service.events import Broadcast
 from indexer.service.jobs import StoppingError, stopping
 from indexer.service.openapi import openapi_document
 from indexer.service.operations import OPERATIONS, Operation
 from indexer.service.request_values import MediaTypeError, TooLargeError, from_body, from_query
-from indexer.service.routes import EVENT_STREAM, FIXED, FixedRoute
+from indexer.service.routes import EVENT_STREAM, FIXED, OF_SESSIONS, FixedRoute, SessionRoute
 from indexer.service.writing_thread import WritingThread
-from indexer.store.database import DatabaseError
 
 T = TypeVar("T")
 Values = dict[str, Any]
@@ -81,6 +83,7 @@ class Api:
         """The ASGI application."""
         routes = [self._fixed(route) for route in FIXED]
         routes += [self._operation(name, operation) for name, operation in OPERATIONS.items()]
+        routes += [self._of_session(route) for route in OF_SESSIONS]
         return Starlette(
             routes=routes,
             exception_handlers={404: _not_found, 405: _not_found, Exception: _unexpected},
@@ -113,7 +116,7 @@ class Api:
                     checked({}, {}, dict(request.query_params))
                     return _answer(200, answer())
                 except MerkleError as error:
-                    return _answer(status_of(error), error_document(error))
+                    return _refusal(error)
 
         return Route(route.path, endpoint, methods=["GET"])
 
@@ -142,9 +145,24 @@ class Api:
                         )
                     return _answer(200, await to_thread.run_sync(run, values, limiter=limiter))
                 except MerkleError as error:
-                    return _answer(status_of(error), error_document(error))
+                    return _refusal(error)
 
         return Route(f"/v1/{name}", endpoint, methods=["GET" if operation.get else "POST"])
+
+    def _of_session(self, route: SessionRoute) -> Route:
+        run = self._in_one_go(OPERATIONS[route.operation])
+
+        async def endpoint(request: Request) -> Response:
+            with self.in_use():
+                try:
+                    checked({}, {}, dict(request.query_params))
+                    values = {**route.given, "name": request.path_params["name"]}
+                    return _answer(200, await to_thread.run_sync(run, values))
+                except MerkleError as error:
+                    return _refusal(error)
+
+        # A name may hold slashes.
+        return Route(route.path.replace("{name}", "{name:path}"), endpoint, methods=["GET"])
 
     # -- what only a service can tell, answered at once
 
@@ -179,17 +197,22 @@ class Api:
         else:
             state = "unknown"
         health = self.writer.health()
-        if health.state == "unhealthy":
-            raise DatabaseError(health.reason or "the database failed", hint="it is being reopened")
         if health.state == "unavailable":
             state = "unavailable"
-        elif state == "degraded" or health.state == "degraded":
-            # Events cannot be relied on: compare with the disk itself.
+        elif state == "degraded" or health.state in ("degraded", "unhealthy"):
+            # Events cannot be relied on, or nothing is recorded: compare with the disk itself.
             document = self.writer.call(lambda: status(self.engine))
             if document["state"] == "current":
                 document["state"] = "degraded"
             return self._with_service(dict(document))
-        return self._with_service(dict(recorded_status(self.engine, state)))
+        document = recorded_status(self.engine, state)
+        if state == "current" and any(
+            remark["reason"].startswith(BEING_READ) for remark in document["unreadable"]
+        ):
+            # The remark and the tree are recorded together: what is read but not yet recorded
+            # counts as not read.
+            document["state"] = "stale"
+        return self._with_service(dict(document))
 
     def _with_service(self, document: dict[str, Any]) -> dict[str, Any]:
         health = self.writer.health()
@@ -203,9 +226,16 @@ class Api:
         return document
 
     def scan(self, values: Values) -> Any:
-        """A scan by the writing thread, which watches what it walks."""
+        """What the service knows, where events prove it; otherwise a scan by the writing thread."""
         given = OPERATIONS["scan"].arguments(values)
+        if not (given.get("force") or given.get("accept_empty")) and self._watches():
+            before, tree, started = self.engine.trees.head(), self.engine.tree, time.monotonic()
+            if before is not None and self.writer.catch_up() and self._watches():
+                return known_scan(self.engine, before, tree, time.monotonic() - started)
         return self.writer.call(lambda: self.writer.accept_scan(**given))
+
+    def _watches(self) -> bool:
+        return self.writer.health().state == "watching"
 
     def validate(self, values: Values) -> Any:
         """The index has to catch up only where the disk is compared with it."""
@@ -232,7 +262,12 @@ class Api:
                 lambda engine: operation.run(engine, values), writes=writes, disk=operation.disk
             )
             if writes and operation.module.startswith("sessions."):
-                self.broadcast.publish_session(str(values.get("name") or ""))
+                name = str(values.get("name") or "")
+                self.broadcast.publish_session(name)
+                if self.broadcast.readers:
+                    # It is done, whatever becomes of the news about it.
+                    with contextlib.suppress(MerkleError):
+                        self.broadcast.publish_told(ctree_events(self.engine, name, document))
             return document
 
         return run
@@ -347,6 +382,12 @@ def status_of(error: MerkleError) -> int:
     if isinstance(error, StoppingError | BusyError):
         return 503
     return 400 if isinstance(error, UsageError) else 409
+
+
+def _refusal(error: MerkleError) -> Response:
+    """What the description excludes is malformed; the rest was understood, and cannot be done."""
+    understood = isinstance(error, UsageError) and not isinstance(error, MalformedError)
+    return _answer(422 if understood else status_of(error), error_document(error))
 
 
 def _answer(status: int, document: Any) -> Response:

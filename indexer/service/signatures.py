@@ -63,9 +63,8 @@ def methods() -> str:
     parts = []
     for name, operation in OPERATIONS.items():
         parts.append(_method(name, operation))
-        answer = operation.signature.answer
-        if typing.is_typeddict(answer):
-            answers.setdefault(answer.__module__, set()).add(answer.__name__)
+        for document in operation.signature.documents:
+            answers.setdefault(document.__module__, set()).add(document.__name__)
     imports = [_import(home, sorted(names)) for home, names in answers.items()]
     return "\n".join([_HEAD.format(imports="\n".join(sorted(imports))), *parts])
 
@@ -79,8 +78,8 @@ def _import(home: str, names: list[str]) -> str:
 
 
 def _method(name: str, operation: Operation) -> str:
-    function, answer = operation.function, operation.signature.answer
-    gives = answer.__name__ if typing.is_typeddict(answer) else "JsonObject"
+    function = operation.function
+    gives = " | ".join(document.__name__ for document in operation.signature.documents)
     said = textwrap.indent(f'"""{inspect.cleandoc(function.__doc__ or "")}', " " * 8)
     said += '\n        """' if "\n" in said else '"""'
     # A blank line keeps no white space.
@@ -124,10 +123,12 @@ def _annotated(function: Callable[..., Any], annotation: str) -> str:
     if of_annotation(value) is FILE:
         return f"str | os.PathLike[str]{optional}"
     inner = next((one for one in typing.get_args(value) if one is not type(None)), value)
-    if hasattr(inner, "__metadata__"):
-        return f"{inner.__origin__.__name__}{optional}"
-    if hasattr(value, "__metadata__"):
-        return str(value.__origin__.__name__)
+    for noted in (inner, value):
+        if hasattr(noted, "__metadata__"):
+            plain = noted.__origin__
+            # A list is spelled with what is in it.
+            held = "".join(f"[{one.__name__}]" for one in typing.get_args(plain))
+            return f"{plain.__name__}{held}{optional}"
     return annotation
 
 

@@ -8,23 +8,22 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import Client, ServiceError, connect
 from indexer.service.methods import Methods
 from indexer.service.operations import OPERATIONS
+from indexer.service.whose_socket import nearest_workspace
 from indexer.store.binding import ForeignIndexError
-from indexer.store.layout import FOLDER, initialise, is_initialised
+from indexer.store.layout import initialise, is_initialised
 from indexer.store.lock import DEFAULT_WAIT
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
+    from indexer.service.following import Following
 
 T = TypeVar("T")
-
-MARKERS: Final = (FOLDER, "merkle.toml", ".git")
 
 _SLICE: Final = 0.25
 """Seconds to wait for the lock before looking whether its holder has become a service."""
@@ -49,11 +48,7 @@ def _spelled(value: Any) -> str:
 
 def find_workspace(start: Path | None = None) -> Path:
     """The nearest folder at or above `start` that is marked as a workspace, else `start`."""
-    origin = Path(os.path.abspath(start or Path.cwd()))
-    for folder in (origin, *origin.parents):
-        if any((folder / marker).exists() for marker in MARKERS):
-            return folder
-    return origin
+    return Path(nearest_workspace(os.path.abspath(start or Path.cwd())))
 
 
 class Workspace(Methods):
@@ -64,6 +59,7 @@ class Workspace(Methods):
         self._client = client
         self._wait = wait
         self._engine: Engine | None = None
+        self._followers: list[Following] = []
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> Self:
@@ -79,16 +75,13 @@ class Workspace(Methods):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Let go of the index, and tell nobody any more."""
+        for follower in list(self._followers):
+            follower.close()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -122,6 +115,33 @@ class Workspace(Methods):
         named = {"workspace": str(self.root), "hash": made.hash_name, "created": new}
         return named | {"adopted": adopted}
 
+    def subscribe(self, callback: Callable[[dict[str, Any]], object]) -> Following:
+        """Call a function with every event of docs/events.md, until what this gives is closed.
+
+        With a service it is called for whatever changes, on a thread of its own; without one, for
+        what is done through this object, before the call that does it returns.
+        """
+        # Imported late: most clients follow nothing.
+        from indexer.service.following import Following
+
+        follower = Following(self.root, callback, self._forget)
+        self._followers.append(follower)
+        if self._engine is not None:
+            self._tell(self._engine, follower)
+        return follower
+
+    @staticmethod
+    def _tell(engine: Engine, follower: Following) -> None:
+        engine.subscribers.append(follower.publish)
+        engine.frame_subscribers.append(follower.publish_frames)
+
+    def _forget(self, follower: Following) -> None:
+        if follower in self._followers:
+            self._followers.remove(follower)
+        if self._engine is not None and follower.publish in self._engine.subscribers:
+            self._engine.subscribers.remove(follower.publish)
+            self._engine.frame_subscribers.remove(follower.publish_frames)
+
     def _operate(self, name: str, values: dict[str, Any]) -> Any:
         operation = OPERATIONS[name]
         progress = values.pop("progress", None)
@@ -132,7 +152,11 @@ class Workspace(Methods):
         marks: dict[str, Any] = {}
 
         def local(engine: Engine) -> Any:
-            return operation.run(engine, {**given, **marks}, progress)
+            document = operation.run(engine, {**given, **marks}, progress)
+            if operation.module.startswith("sessions.") and operation.is_writing(given):
+                for follower in self._followers:
+                    follower.publish_session(str(given.get("name") or ""))
+            return document
 
         def remote(client: Client) -> Any:
             sent = {**given, **marks}
@@ -183,6 +207,8 @@ class Workspace(Methods):
             try:
                 left = deadline - time.monotonic()
                 self._engine = Engine(self.root, wait=max(0.0, min(left, _SLICE)))
+                for follower in self._followers:
+                    self._tell(self._engine, follower)
                 return
             except LockedError:
                 if time.monotonic() >= deadline:

@@ -18,12 +18,14 @@ from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableErr
 from indexer.engine.tree.scan import ScanDocument, reconcile, record_everything, untold
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
+from indexer.scan.large_files import LargeFiles
 from indexer.scan.scopes import RULE_FILES
 from indexer.service.cookies import Cookies
 from indexer.service.health import Health
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
-from indexer.store.database import DamagedError, DatabaseError
+from indexer.store.database import DamagedError, DatabaseError, UnwrittenError
+from indexer.store.journal import JournalFileError, JournalWriteError
 from indexer.store.own_folder import PRIVATE_FOLDER
 from indexer.watch.debounce import Debounce, Timing
 from indexer.watch.mounts import Mounts
@@ -51,6 +53,12 @@ SETTLE_LOOKS: Final = 5
 
 RECOVERIES: Final = 3
 """How often in a row the database is opened again before the service gives up."""
+
+_UNWRITTEN: Final = (UnwrittenError, JournalWriteError, JournalFileError)
+"""The system lets nothing be written: no room, say, or no permission. That may pass."""
+
+_PASSING: Final = (*_UNWRITTEN, DamagedError)
+"""The same, or what DuckDB calls damage and a file that was opened anew does not show."""
 
 _NOT_NOTICED: Final = "a change made on purpose was not noticed"
 
@@ -84,6 +92,8 @@ class WritingThread:
         self._lost_events = False
         self._unsettled = False
         self._failures = 0
+        self._is_shut = False
+        """Whether the database could not be opened again so far."""
         self._started = threading.Event()
         self._stopping = False
         self._batches = 0
@@ -93,6 +103,8 @@ class WritingThread:
         self._maintainer = Maintainer(engine, self._woken)
         self._mounts = Mounts(engine.root)
         engine.serve(self.call, self.look_at)
+        engine.between = self._go_on
+        self._large = engine.large = LargeFiles(engine.root, engine.algorithm, self._large_was_read)
         self.fatal: MerkleError | None = None
         """Why the writing thread stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-writing", daemon=True)
@@ -151,7 +163,9 @@ class WritingThread:
     def catch_up(self, patience: float = COOKIE_PATIENCE) -> bool:
         """Wait until everything written before this call is in the index; False: cannot tell."""
         if self._trouble is not None:
-            return self.call(self._try_again)
+            if isinstance(self._trouble, UnavailableError) or self._may_try_again():
+                return self.call(self._try_again)
+            return False
         if self._mounts.moved():
             self.lost("something was mounted or unmounted")
         if self._watcher is None:
@@ -243,6 +257,7 @@ class WritingThread:
         self._started.set()
         self._cookies.close()
         self._mounts.close()
+        self._large.close()
         try:
             self._maintainer.close()
         except MerkleError as error:
@@ -251,6 +266,16 @@ class WritingThread:
         if self._watcher is not None:
             with contextlib.suppress(OSError):
                 self._watcher.stop()
+
+    def _go_on(self) -> None:
+        """Called while much is read: nobody may be waiting for the end."""
+        if self._stopping:
+            raise stopping()
+
+    def _large_was_read(self, path: str) -> None:
+        with self._wake:
+            self._debounce.add(path, False, self.engine.clock.monotonic())
+            self._wake.notify()
 
     def _woken(self) -> None:
         with self._wake:
@@ -423,8 +448,10 @@ class WritingThread:
         """Run a look; its trouble makes the service wait or recover, not forget."""
         try:
             work()
-        except (UnavailableError, DatabaseError, DamagedError) as error:
+        except (UnavailableError, DatabaseError, *_PASSING) as error:
             self._judge(error)
+        except OSError as error:
+            self._judge(UnwrittenError(f"cannot go on: {error.strerror or error}"))
         else:
             self._trouble, self._failures = None, 0
 
@@ -433,32 +460,60 @@ class WritingThread:
         if isinstance(error, UnavailableError):
             self._trouble = error
             self._next_rescan = self.engine.clock.monotonic() + ROOT_POLL
-        elif isinstance(error, DatabaseError | DamagedError):
+        elif isinstance(error, (DatabaseError, *_PASSING)):
             self._recover(error)
         elif isinstance(error, ReplacedError):
             raise error
 
     def _recover(self, error: MerkleError) -> None:
-        """Open the database again and check it; what was not stored is looked at again."""
+        """Open the database again and check it; what was not stored is looked at again.
+
+        Where nothing can be written, that is tried again for as long as it lasts.
+        """
         self._failures += 1
-        if self._failures > RECOVERIES:
+        if self._failures > RECOVERIES and not isinstance(error, _PASSING):
             raise error
         self._trouble = error
-        self.engine.reopen()
-        problems = validate(self.engine)["errors"]
+        rests = 1 if isinstance(error, _PASSING) else RECOVERIES
+        pause = DEGRADED_POLL * min(self._failures - 1, rests)
+        self._next_rescan = self.engine.clock.monotonic() + pause
+        if isinstance(error, JournalWriteError) and self.engine.takes_records:
+            # The rows went back with it; there is nothing to mend.
+            return
+        self._is_shut = True
+        self._open_again(error)
+
+    def _open_again(self, error: MerkleError) -> None:
+        try:
+            self.engine.reopen()
+            problems = validate(self.engine)["errors"]
+        except _UNWRITTEN as worse:
+            # Not even that: another time.
+            self._trouble = worse
+            self._next_rescan = self.engine.clock.monotonic() + DEGRADED_POLL
+            return
         if problems:
             raise CorruptError(
                 f"the index is damaged: {problems[0]['message']}",
                 hint="run `merkle doctor` for what to do",
             ) from error
-        pause = DEGRADED_POLL * (self._failures - 1)
-        self._next_rescan = self.engine.clock.monotonic() + pause
+        self._is_shut = False
+
+    def _may_try_again(self) -> bool:
+        return self.engine.clock.monotonic() >= self._next_rescan
 
     def _try_again(self) -> bool:
         """Look whether the trouble has passed, and then at everything."""
-        if isinstance(self._trouble, EmptiedError):
+        trouble = self._trouble
+        if self._is_shut and trouble is not None:
+            self._open_again(trouble)
+            if self._is_shut:
+                return False
+        if isinstance(trouble, EmptiedError):
             self._guard(lambda: self._look_at_everything("back"))
-        elif self._trouble is not None:
+        elif isinstance(trouble, JournalWriteError):
+            self._guard(lambda: self.engine.records.journal.try_writing())
+        elif trouble is not None:
             self._guard(lambda: self._look_anew("back"))
         return self._process_all()
 
@@ -466,8 +521,7 @@ class WritingThread:
 
     def _watch(self, path: str) -> None:
         """A walk is about to list a folder: from here on its events count."""
-        if self._stopping:
-            raise stopping()
+        self._go_on()
         self._walked.add(path)
         # Rules of before must not drop an event that comes after the listing.
         self.engine.scopes.leave(path)

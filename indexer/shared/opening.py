@@ -26,6 +26,6 @@ def open_store(url: str, namespace: str, timeout: float) -> SharedStore:
     except ImportError as error:
         raise NotInstalledError(
             f"a PostgreSQL store needs the package {error.name or 'psycopg'}",
-            hint="install it with `pip install 'merkle[shared]'`",
+            hint="install it with `pip install 'merkle-indexer[shared]'`",
         ) from None
     return PostgresStore(url, namespace, timeout)

@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from indexer.engine.sessions.open_sessions import SessionUnknownError
+from indexer.engine.sessions.names import SessionUnknownError
 from indexer.engine.tree.history import UnknownRootError
 from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.errors import MerkleError, UsageError

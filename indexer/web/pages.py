@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 from itertools import zip_longest
 from typing import Any, Final
 
-from indexer import __version__
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.core.tree import Tree
@@ -228,16 +226,7 @@ class Pages:
         return known
 
     def _health(self) -> dict[str, Any]:
-        health = self._api.writer.health()
-        return {
-            "state": health.state,
-            "reason": health.reason,
-            "pid": os.getpid(),
-            "version": __version__,
-            "watches": health.watches,
-            "batches": health.batches,
-            "memory": memory(),
-        }
+        return {**self._api.health(), "memory": memory()}
 
 
 def crumbs(path: str) -> list[tuple[str, str]]:
@@ -300,7 +289,7 @@ def _with_look(frame: JsonObject) -> JsonObject:
 def _not_fresh(engine: Engine, tree: Tree, stale: list[str]) -> list[JsonObject]:
     rows = []
     for path in stale:
-        for (frame_type, agent), head in engine.frames.heads.heads_at(path).items():
+        for (frame_type, agent), head in engine.frames.heads.live_at(path):
             judged = judge(engine.frames, tree, path, frame_type, agent, head)
             if judged.freshness.value == "stale":
                 rows.append(

@@ -41,7 +41,7 @@ class SessionPages:
         selector = query.text("select").strip()[:500]
 
         def read(engine: Engine) -> dict[str, Any]:
-            shown = show(engine, name, snapshot=at)
+            shown: JsonObject = {**show(engine, name, snapshot=at)}
             found, problem = _select(engine, name, at, selector)
             ids = set(found["ids"]) if found and "ids" in found else None
             rows = tree_rows(shown["tree"]["root"])
@@ -73,7 +73,7 @@ def _select(
         return None, None
     asked = selector if selector.startswith("@") else f"{at} {selector}"
     try:
-        return select(engine, name, asked), None
+        return {**select(engine, name, asked)}, None
     except UsageError as problem:
         return None, problem
 

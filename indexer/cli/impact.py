@@ -1,0 +1,37 @@
+"""`merkle impact`."""
+
+from __future__ import annotations
+
+import click
+
+from indexer.cli.code_text import limit_option, show_edges, sure_option
+from indexer.cli.options import Globals, merkle_command, plain_text
+
+
+@merkle_command("impact")
+@click.argument("node", metavar="NODE[::SYMBOL]", callback=plain_text)
+@click.option(
+    "--depth",
+    metavar="N",
+    type=click.IntRange(1, 20),
+    default=3,
+    show_default=True,
+    help="Follow uses of uses so far.",
+)
+@sure_option
+@limit_option
+def command(options: Globals, node: str, depth: int, sure: str | None, limit: int) -> int:
+    """List what a change of a file or symbol could affect, the nearest first.
+
+    Each line has the number of steps, the first use by which it is reached, and whether it is
+    a test. Uses that go by a name alone are followed with --sure name only.
+
+    \b
+    Examples:
+      merkle impact src/parser.py
+      merkle impact src/parser.py::Parser.read --depth 2
+    """
+    return show_edges(
+        options,
+        lambda workspace: workspace.impact(node, depth=depth, sure=sure or "unique", limit=limit),
+    )

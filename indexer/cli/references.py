@@ -1,0 +1,26 @@
+"""`merkle references`."""
+
+from __future__ import annotations
+
+from indexer.cli.code_text import limit_option, show_edges, sure_option, symbol_argument
+from indexer.cli.options import Globals, merkle_command
+
+
+@merkle_command("references")
+@symbol_argument
+@sure_option
+@limit_option
+def command(options: Globals, symbol: str, sure: str | None, limit: int) -> int:
+    """List where SYMBOL is used, and inside of what.
+
+    SYMBOL is a name, Type.name, or PATH::name. Each line says how sure it is: `exact` where the
+    file itself says it, `import` where an import does, `unique` where only one symbol has that
+    name, `name` where several have.
+
+    \b
+    Example:
+      merkle references Parser.read
+    """
+    return show_edges(
+        options, lambda workspace: workspace.references(symbol, sure=sure, limit=limit)
+    )
