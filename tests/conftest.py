@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.campaign import table
+
 # Deterministic and without a deadline: a run on a busy machine is the same run.
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 settings.register_profile(
@@ -49,6 +51,8 @@ def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A private runtime directory with a short path: socket paths end at about 107 bytes."""
     folder = Path(tempfile.mkdtemp(prefix="mk", dir="/tmp"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    # A process that waits for commands would be started with every service of every test.
+    monkeypatch.setenv("MERKLE_SERVICE_READY", "no")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -73,3 +77,17 @@ def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of the fault campaign, where any of it ran; parts of one fault are one row."""
+    ended = [
+        report
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown"
+    ]
+    found = [value for one in ended for name, value in one.user_properties if name == "campaign"]
+    if found:
+        terminalreporter.section("fault campaign")
+        terminalreporter.write_line(table(found))

@@ -63,14 +63,16 @@ HOMES = {
 LATE = {
     "cli.doctor": {"indexer.engine.durable.repair"},  # a missing package is to be reported
     "cli.failures": {"traceback"},  # only for a mistake of ours
-    "cli.group": {"difflib"},  # only for a command that does not exist
+    # only for a command that does not exist; only where a workspace was opened here
+    "cli.group": {"difflib", "indexer.cli.autostart"},
     "cli.index_checks": {
         "indexer.engine.frames.opened",
         "indexer.engine.frames.types",
         "indexer.store.database",
         "indexer.store.trees",
     },  # only `doctor`
-    "cli.main": {"indexer.cli.group"},  # an interrupt during start-up ends quietly
+    # an interrupt during start-up ends quietly; a command that is handed over needs nothing else
+    "cli.main": {"indexer.cli.group", "indexer.cli.thin"},
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.models": {"indexer.engine.models.settings"},  # only where a model was called
     "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal
@@ -83,9 +85,11 @@ LATE = {
     },  # most workspaces have no team
     "cli.watch": {
         "indexer.service.run",
+        "indexer.service.served",  # only with --background
         "indexer.watch.debounce",  # only the service itself
         "indexer.web.application",  # only with its page
     },
+    "compiler.plugins": {"importlib.metadata"},  # entry points are looked up on demand
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
     # most workspaces and packs have no session
@@ -98,15 +102,16 @@ LATE = {
     },
     "engine.durable.salvage": {"indexer.engine.sessions"},
     "engine.durable.validate": {"indexer.engine.durable.session_checks"},
-    "engine.make.one_pass": {"indexer.engine.team.models"},  # models in a team
     # most workspaces have no such file; only `config` shows an address
     "engine.settings": {"tomllib", "indexer.shared.masking"},
     "engine.tree.resolve": {"difflib"},  # only for a node that does not exist
-    "engine.tree.scan": {"indexer.engine.frames.notes"},  # most batches rename nothing
+    "engine.tree.scan": {"indexer.engine.frames.carrying"},  # most batches rename nothing
     # what a scan needs nothing of
     "engine.workspace": {
         "indexer.core.tokens",
+        "indexer.engine.code.places",
         "indexer.engine.durable.journal",
+        "indexer.engine.frames.note_labels",
         "indexer.engine.frames.opened",
         "indexer.engine.search.corpus",
         "indexer.engine.sessions.open_sessions",
@@ -116,7 +121,12 @@ LATE = {
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
     # a client of a service needs no database
-    "service.workspace": {"indexer.engine.durable", "indexer.engine.workspace"},
+    "service.workspace": {
+        "indexer.engine.durable",
+        "indexer.engine.workspace",
+        "indexer.service.following",
+    },
+    "service.whose_socket": {"hashlib"},  # only where a service has run
     "store.binding": {"subprocess"},  # only where git was used since it was asked last
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
     "watch.watcher": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system
@@ -126,6 +136,7 @@ GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_cod
 LONGEST = 500
 LONG = {
     "store.frames": "everything about frames in the database",
+    "store.trees": "everything about nodes and roots in the database",
     "service.writing_thread": "looking, watching, and trouble with either, on one thread",
     "service.methods": "written by a program, one method per operation",
 }

@@ -28,7 +28,7 @@ WORKSPACE_METHODS = {
     "agent_add", "agent_list", "compact", "compile", "compose", "diff", "explain", "export",
     "get_frame", "get_head", "get_node", "import_", "init", "invalidate", "list_frames", "lock",
     "log", "open",
-    "prove", "put_frame", "regenerate", "replay", "report",
+    "prove", "put_frame", "put_frames", "regenerate", "replay", "report",
     "scan", "shared_gc", "shared_pull", "shared_push", "shared_status", "sql",
     "status", "synthesize", "validate",
     "session_annotate", "session_append", "session_attempt", "session_commit", "session_compile",

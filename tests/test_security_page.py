@@ -19,6 +19,19 @@ def test_the_tests_that_it_names_are_there() -> None:
 
 def test_every_promise_names_one() -> None:
     promised = PAGE.split("## What is not promised")[0]
-    # A sentence of several lines is one point; those that say what remains are no points.
-    for point in re.findall(r"^- (?:.|\n(?!-|\n|#))*", promised, re.MULTILINE):
-        assert "`test_" in point, point
+    # What stands in points is promised; paragraphs say what remains.
+    points = re.findall(r"^- ((?:.|\n(?!-|\n|#))*)", promised, re.MULTILINE)
+    assert len(points) > 20
+    for point in points:
+        for sentence in re.split(r"(?<=\.)\s+(?=[A-Z`])", " ".join(point.split())):
+            assert "`test_" in sentence, sentence
+
+
+def test_every_clause_that_is_said_apart_names_one_too() -> None:
+    """A semicolon begins another promise."""
+    promised = PAGE.split("## What is not promised")[0]
+    for point in re.findall(r"^- ((?:.|\n(?!-|\n|#))*)", promised, re.MULTILINE):
+        outside = re.sub(r"\(the table is in [^)]*\)+", "", " ".join(point.split()))
+        # Inside brackets it only parts a test from a remark.
+        for clause in re.split(r";(?![^(]*\))", outside):
+            assert "`test_" in clause, clause

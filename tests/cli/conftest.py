@@ -51,6 +51,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, user_folder: Path) -> Ite
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    monkeypatch.setenv("MERKLE_SERVICE_READY", "no")
     # Not in tmp_path: socket paths end at 107 bytes.
     with tempfile.TemporaryDirectory(prefix="mk", dir="/tmp") as runtime:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)

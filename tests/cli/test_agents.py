@@ -31,10 +31,12 @@ def test_refusals(scanned: Path, merkle: Any) -> None:
     for line in (
         ["add", "merkle:outline", "--role", "writer"], ["add", "a b", "--role", "writer"],
         ["add", "evil\x1b[31m", "--role", "writer"],
-        ["add", "bob", "--role", "reader", "--can", "write"],
     ):  # fmt: skip
         ran = merkle(*at, *line)
-        assert (ran.code, ran.json["error"]["code"]) == (2, "agent"), line
+        assert (ran.code, ran.json["error"]["code"]) == (2, "usage"), line
+        assert "letters, digits" in ran.json["error"]["message"]
+    ran = merkle(*at, "add", "bob", "--role", "reader", "--can", "write")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "agent")
     for line in (["add", "bob"], ["add", "bob", "--role", "king"], ["nothing"], []):
         ran = merkle(*at, *line)
         assert (ran.code, ran.json["error"]["code"]) == (2, "usage"), line

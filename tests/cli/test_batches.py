@@ -56,7 +56,7 @@ def test_folders_are_synthesized_together(peopled: Path, merkle: Any) -> None:
     ran = merkle(*line, "--json", stdin="src\nnowhere\nREADME.md\nsrc/deep\n")
     assert ran.code == 2
     told = [each.get("error", {}).get("code") for each in ran.json["results"]]
-    assert told == [None, "unknown_node", "usage", None]
+    assert told == [None, "unknown_node", "not_a_folder", None]
     assert merkle(*line, stdin="src\0src/deep\0").code == 0
     assert merkle(*line, "--quiet", stdin="src\n").out == ""
 

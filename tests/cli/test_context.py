@@ -22,7 +22,11 @@ def test_an_empty_answer_says_why(scanned: Path, merkle: Any) -> None:
 def test_compose_prints_what_an_agent_reads(peopled: Path, merkle: Any) -> None:
     ran = merkle("-C", peopled, "compose", "--query", "the readme")
     assert ran.code == 0
-    assert "README.md (outline by merkle:outline): fresh" in ran.out
+    assert "README.md (source, lines 1-1): fresh" in ran.out
+    frames = merkle("-C", peopled, "compose", "--query", "the readme", "--no-source")
+    assert "README.md (outline by merkle:outline): fresh" in frames.out
+    told = merkle("-C", peopled, "compose", "--query", "the readme", "--why")
+    assert "path" in told.out.partition("README.md:1-1")[2].splitlines()[1]
     assert "not recorded; --record keeps it" in ran.out
     document = merkle("-C", peopled, "compose", "--query", "the readme", "--json").json
     assert document["items"][0]["path"] == "README.md"
@@ -30,7 +34,7 @@ def test_compose_prints_what_an_agent_reads(peopled: Path, merkle: Any) -> None:
     bare = merkle("-C", peopled, "compose", "--query", "the readme", "--format", "messages")
     assert json.loads(bare.out) == document["messages"]
     quiet = merkle("-C", peopled, "compose", "--query", "the readme", "--quiet")
-    assert "README.md (outline" in quiet.out
+    assert "README.md (source" in quiet.out
     assert "manifest" not in quiet.out
 
 

@@ -28,8 +28,9 @@ def test_text_goes_to_stderr_and_json_to_stdout(tmp_path: Path, process: Any) ->
 
 def test_choices_are_told_on_one_line(scanned: Path, merkle: Any) -> None:
     merkle("-C", scanned, "session", "new", "talk")
-    ran = merkle("-C", scanned, "session", "append", "talk", "--text", "hi")
-    assert ran.err.startswith("error: missing option '--type'. Choose from: instruction, dialogue,")
+    ran = merkle("-C", scanned, "session", "append", "talk", "--type", "talk", "--text", "hi")
+    told = "error: invalid value for '--type': 'talk' is not one of 'instruction', 'dialogue',"
+    assert ran.err.startswith(told)
 
 
 def test_what_the_system_refuses_comes_with_advice(

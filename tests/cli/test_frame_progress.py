@@ -58,7 +58,15 @@ def test_the_first_question_tells_how_many_texts_it_indexes(
     done: list[int] = []
     with Workspace.open(tmp_path) as workspace:
         workspace.scan()
+        # What generators make is indexed by those who make it; notes that come together are not.
         workspace.regenerate()
+        workspace.agent_add("ann", "writer")
+        workspace.put_frames(
+            [
+                {"node": "m0.py", "content": f"word{n}", "type": "note", "agent": "ann"}
+                for n in range(6)
+            ]
+        )
         # Without a question nothing needs to be indexed.
         assert workspace.compose(progress=done.append)["items"]
         assert done == []

@@ -36,7 +36,7 @@ def test_log_is_newest_first_and_limited(changed: Path, process: Any) -> None:
 def test_log_before_the_first_scan(workspace: Path, merkle: Any) -> None:
     merkle("-C", workspace, "init")
     assert "nothing recorded yet" in merkle("-C", workspace, "log").out
-    assert merkle("-C", workspace, "log", "--json").json == {"roots": []}
+    assert merkle("-C", workspace, "log", "--json").json == {"roots": [], "lost": []}
 
 
 def test_diff_tells_what_lies_between(changed: Path, process: Any) -> None:
@@ -76,7 +76,7 @@ def test_diff_in_markdown(changed: Path, merkle: Any) -> None:
 def test_markdown_spans_hold_backticks() -> None:
     document: DiffDocument = {
         "old": "a" * 32, "new": "b" * 32, "added": ["x``y", "`", "\u202eevil"],
-        "removed": [], "modified": [], "renamed": [], "frames": [],
+        "removed": [], "modified": [], "renamed": [], "frames": [], "notes": [],
     }  # fmt: skip
     text = _markdown(document)
     assert "- ``` x``y ```" in text

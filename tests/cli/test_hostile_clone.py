@@ -313,6 +313,8 @@ def test_a_forged_id_names_no_file_of_ours(scanned: Path, home: Path, merkle: Me
     stat = folder.stat()
     place = {"path": str(folder), "device": stat.st_dev, "inode": stat.st_ino}
     (home / "place").write_text(json.dumps(place))
+    # What is noted of an index that was made here would vouch for it.
+    (folder / "noted").unlink()
     for forged in (str(home / "place"), f"../../../{home.name}/place", "0" * 32, "", 7, None):
         recorded = {"format": 1, "hash": "xxh3_128", "ids": [forged]}
         (folder / "format.json").write_text(json.dumps(recorded))

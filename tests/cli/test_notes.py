@@ -65,7 +65,7 @@ def test_a_note_goes_stale_with_its_file_here_and_through_a_service(
     ]  # fmt: skip
     text = merkle(*at, "list-frames", "src/main.py", "--type", "note").out
     assert f"* {listed[0]['frame_id'][:12]}" in text
-    assert f"  {listed[1]['frame_id'][:12]}" in text
+    assert f"* {listed[1]['frame_id'][:12]}" in text
 
 
 def test_explain_names_what_moved(anywhere: Path, merkle: Any) -> None:
@@ -115,7 +115,7 @@ def test_get_node_selects_and_orders(peopled: Path, merkle: Any) -> None:
     assert (len(few["frames"]), few["frame_count"]) == (1, 2)
     assert few["children"] == ["deep", "main.py"]
     assert "frames   1 of 2" in merkle("-C", peopled, "get-node", "src", "--max-frames", "1").out
-    assert merkle(*at, "--view", "relevance").json["error"]["code"] == "usage"
+    assert merkle(*at, "--view", "relevance").json["error"]["code"] == "arguments"
     root = merkle("-C", peopled, "--json", "get-node", ".").json
     assert (root["path"], root["kind"]) == ("", "directory")
     by_id = merkle("-C", peopled, "--json", "get-node", f"id:{few['node_id'][:10]}").json
@@ -248,3 +248,41 @@ def test_hostile_names_are_found_and_shown_safely(
     found = process("-C", peopled, "--json", "get-node", raw).json
     assert found["path"] == "bad\\x1b[31m\\x0a\\xff.py"
     assert process("-C", peopled, "--json", "get-node", found["path"]).json == found
+
+
+def test_lines_of_json_are_stored_together(peopled: Path, tmp_path: Path, merkle: Any) -> None:
+    lines = tmp_path / "notes.jsonl"
+    first = '{"node": "README.md", "content": "one"}\n\n{"node": "src/main.py", "content": "two"}\n'
+    lines.write_text(first)
+    at = ("-C", peopled)
+    ran = merkle(*at, "put-frame", "--lines", lines, *NOTE)
+    assert ran.code == 0, ran.err
+    assert [line.split()[3] for line in ran.out.splitlines()] == ["README.md:", "src/main.py:"]
+    lines.write_text(first.replace("one", "three") + "{}\n")
+    ran = merkle(*at, "put-frame", "--lines", lines, *NOTE)
+    assert ran.code == 2
+    assert "frame 3" in ran.err
+    assert "node is required" in ran.err
+    lines.write_text("{")
+    assert "line 1 is not JSON" in merkle(*at, "put-frame", "--lines", lines, *NOTE).err
+    found = merkle(*at, "--json", "get-node", "README.md", "--type", "note").json["frames"]
+    assert [frame["content"] for frame in found] == ["one"]
+    for wrong in (["--lines", str(lines), "--on", "content"], [], ["README.md"]):
+        assert merkle(*at, "put-frame", *wrong, *NOTE).code == 2
+
+
+def test_what_replaces_says_so_and_what_was_replaced_does(peopled: Path, merkle: Any) -> None:
+    first = put(merkle, peopled, "README.md", "one").json["frame_id"]
+    at = ("-C", peopled)
+    line = [*at, "put-frame", "README.md", "-", *NOTE, "--replaces", first[:12]]
+    ran = merkle(*line, stdin="two")
+    assert f"replaces {first[:12]}" in ran.out
+    second = put(merkle, peopled, "README.md", "two").json["frame_id"]
+    assert f"superseded by  {second}" in merkle(*at, "get-frame", first).out
+    assert f"supersedes  {first}" in merkle(*at, "get-frame", second).out
+    listed = merkle(*at, "list-frames", "README.md", "--type", "note").out
+    assert f"  {first[:12]}" in listed
+    assert f"stale (superseded by {second[:12]})" in listed
+    (peopled / "README.md").write_text("# Other\n")
+    assert merkle(*at, "scan").code == 0
+    assert "notes (1)\n  stale  README.md  note by alice\n" in merkle(*at, "diff", "@-1", "@-0").out

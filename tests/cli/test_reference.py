@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+import jsonschema_rs
 import pytest
 
 from indexer.cli.reference import TARGET, every_command, json_keys, reference
+from indexer.service.openapi import openapi_document
+from indexer.service.server import Api
 
 
 def test_the_page_is_up_to_date() -> None:
     assert TARGET.read_text(encoding="utf-8") == reference(), "run `just docs`"
 
 
+OPENAPI = openapi_document(Api)
 EVERY = {name: command for name, command, _ in every_command()}
 
 
@@ -37,7 +41,10 @@ LINES = {
     "compose": ["compose", "src"], "replay": ["replay", "RECORDED"],
     "compile": ["compile", "events.json"],
     "get-head": ["get-head", "src"], "get-frame": ["get-frame", "MADE"],
-    "explain": ["explain", "src"],
+    "explain": ["explain", "src"], "show": ["show", "README.md"],
+    "symbols": ["symbols", "tide"], "definition": ["definition", "Tide tables"],
+    "references": ["references", "Tide tables"], "callers": ["callers", "Tide tables"],
+    "callees": ["callees", "Tide tables"], "impact": ["impact", "README.md"],
     "regenerate": ["regenerate"], "synthesize": ["synthesize", "src", "--type", "outline"],
     "invalidate": ["invalidate", "src"], "agent list": ["agent", "list"],
     "agent add": ["agent", "add", "dave", "--role", "reader"],
@@ -49,10 +56,18 @@ LINES = {
     "verify": ["verify", "proof.json", "--root", "0" * 64],
     "shared status": ["shared", "status"], "shared push": ["shared", "push"],
     "shared pull": ["shared", "pull"], "shared gc": ["shared", "gc"],
-    "compact": ["compact"], "repair": ["repair"], "completion": ["completion", "bash"],
+    "compact": ["compact"], "repair": ["repair"], "stop": ["stop"],
+    "completion": ["completion", "bash"],
     "session new": ["session", "new", "other"],
     "session append": ["session", "append", "talk", "--type", "output", "--text", "said"],
     "session edit": ["session", "edit", "talk", "one", "--text", "said better"],
+    "session set": ["session", "set", "talk", "one", "--priority", "3"],
+    "session log": ["session", "log", "talk"],
+    "session fork": ["session", "fork", "talk", "branch"],
+    "session merge": ["session", "merge", "trunk", "talk"],
+    "session rename": ["session", "rename", "talk", "other"],
+    "session delete": ["session", "delete", "talk"],
+    "session restore": ["session", "restore", "gone"],
     "session annotate": ["session", "annotate", "talk", "one", "pinned"],
     "session commit": ["session", "commit", "talk"],
     "session move": ["session", "move", "talk", "one", "ah", "--offset", "1"],
@@ -67,6 +82,7 @@ LINES = {
     "session diff": ["session", "diff", "talk", "@t0", "@w"],
     "session render": ["session", "render", "talk"],
     "session compile": ["session", "compile", "talk"],
+    "session tree": ["session", "tree", "talk"], "session budget": ["session", "budget", "talk"],
     "session export": ["session", "export", "talk"],
     "session import": ["session", "import", "chat.json", "--name", "chat"],
     "session list": ["session", "list"], "session show": ["session", "show", "talk"],
@@ -76,7 +92,7 @@ LINES = {
 def test_every_command_has_its_keys() -> None:
     groups = {name for name, command in EVERY.items() if isinstance(command, click.Group)}
     assert LINES.keys() == EVERY.keys() - groups
-    assert all(json_keys(name) is not None for name in LINES)
+    assert all(json_keys(name, EVERY[name]) is not None for name in LINES)
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -98,6 +114,12 @@ def test_the_json_keys_are_true(
         assert merkle("-C", peopled, "session", "new", "talk").code == 0
         assert merkle("-C", peopled, "session", "append", "talk", *said).code == 0
         Path("chat.json").write_text('[{"role": "user", "content": "hello"}]')
+    if name == "session restore":
+        assert merkle("-C", peopled, "session", "new", "gone").code == 0
+        assert merkle("-C", peopled, "session", "delete", "gone").code == 0
+    if name == "session merge":
+        for command in (["commit", "talk"], ["fork", "talk", "trunk"], ["commit", "talk"]):
+            assert merkle("-C", peopled, "session", *command).code == 0
     line = LINES[name]
     if name == "replay":
         made = merkle("-C", peopled, "--json", "compose", "src", "--record").json
@@ -109,4 +131,10 @@ def test_the_json_keys_are_true(
         ]
     (peopled.parent / "events.json").write_text("[]")
     ran = merkle("-C", peopled, "--json", *line, stdin="text")
-    assert tuple(ran.json) == json_keys(name)
+    assert tuple(ran.json) == json_keys(name, EVERY[name])
+    if getattr(EVERY[name], "gives", None) is None:
+        # What the operation of that name declares, down to the types.
+        (described,) = OPENAPI["paths"][f"/v1/{name.replace(' ', '-')}"].values()
+        schema = described["responses"]["200"]["content"]["application/json"]["schema"]
+        whole = {**schema, "components": OPENAPI["components"]}
+        assert [e.message for e in jsonschema_rs.validator_for(whole).iter_errors(ran.json)] == []

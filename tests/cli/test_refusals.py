@@ -192,12 +192,16 @@ def test_a_read_only_folder_with_an_index(
     read_only(scanned)
     for line in EVERY:
         ran = process("-C", scanned, *line)
-        assert ran.code == 3, line
-        assert ran.err.startswith("error: ")
+        if line in READING:
+            assert ran.code in (0, 1) or "has no frame" in ran.err, (line, ran.err)
+        elif line != ["invalidate", "src"]:  # There is no frame to invalidate, so nothing to write.
+            assert ran.code == 3, line
+            assert ran.err.startswith("error: ")
         assert "Traceback" not in ran.err
+    assert "read-only" in process("-C", scanned, "status").out
     ran = process("-C", scanned, "doctor")
     assert ran.code == 1
-    assert ".merkle is not writable" in ran.out
+    assert ".merkle is on a read-only file system" in ran.out
     assert contents(scanned) == before
 
 

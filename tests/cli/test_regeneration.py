@@ -119,13 +119,39 @@ def test_a_synthesis_that_lacks_something_is_a_finding(
     found = {
         "frame_id": None, "generated": 0, "reused": 0, "frames": 1,
         "events": [{"action": "failed", "path": "src/a\x1b.py", "type": "outline"}],
+        "failed": [{"path": "src/a\x1b.py", "type": "outline", "reason": "it\x07broke"}],
     }  # fmt: skip
     monkeypatch.setattr(
         "indexer.service.workspace.Workspace.synthesize", lambda *args, **kwargs: found
     )
     ran = merkle("-C", peopled, "synthesize", "src", "--type", "outline")
     assert ran.code == 1
-    assert "failed  src/a\\x1b.py" in ran.out
+    assert "failed (1)\n  src/a\\x1b.py  it\\x07broke" in ran.out
+
+
+def test_options_of_a_policy_and_an_agent_come_from_the_line(
+    peopled: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = ("-C", peopled)
+    monkeypatch.setenv("MERKLE_AGENT", "alice")
+    for name, text in (("README.md", "a risk"), ("src/main.py", "dull")):
+        put = merkle(*at, "put-frame", name, "-", "--type", "review", stdin=text)
+        assert put.code == 0, put.err
+    monkeypatch.setenv("MERKLE_AGENT", "carol")
+    made = [*at, "synthesize", "", "--type", "review", "--policy", "filter"]
+    assert merkle(*made, "--option", "match=risk", "--option", "kinds=file").code == 0
+    (frame,) = merkle(*at, "--json", "get-node", "", "--type", "review").json["frames"]
+    assert "a risk" in frame["content"]
+    assert "dull" not in frame["content"]
+    assert frame["meta"]["asked_by"] == "carol"
+    ran = merkle(*made, "--option", "wrong=1")
+    assert ran.code == 2
+    assert "filter has no option 'wrong'" in ran.err
+    assert "not of the form K=V" in merkle(*made, "--option", "wrong").err
+    assert merkle(*at, "invalidate", "src", "--agent", "alice").code == 0
+    assert merkle(*at, "regenerate", "--agent", "alice").code == 0
+    monkeypatch.setenv("MERKLE_AGENT", "nobody")
+    assert "there is no agent 'nobody'" in merkle(*at, "invalidate", "src").err
 
 
 def test_status_tells_frames_by_type_and_agent(peopled: Path, merkle: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.chats import messages_of
 
 HOSTILE = "evil\x1b[2J\u202e\x9b31m"
 
@@ -71,7 +74,8 @@ def test_a_conversation_by_commands(anywhere: Path, merkle: Any, tmp_path: Path)
     assert talk.json("diff", "@c1", "@c2", ".cb[role]")["removed"] == [note["id"]]
     compiled = talk.json("compile", "--show-edits", "--stage", "spec")
     assert compiled["messages"] == [{"role": "user", "content": "hello again [edited]"}]
-    assert compiled["stage"]["selected_ids"] == [hello["commit"]]
+    selected = compiled["stage"]["selected_ids"]
+    assert [compiled["blocks"][each] for each in selected] == ["hello"]
     attempt = ("a1", "--provider", "p", "--model", "m", "--status")
     assert talk.json("attempt", *attempt, "running")["attempt"]["cycle_id"] == 3
     assert talk.json("attempt", *attempt, "completed", "--tokens-in", "5")["attempt"]["token_in"]
@@ -296,3 +300,82 @@ def test_secrets_are_refused_with_the_words_of_put_frame(
     again = ["-C", anywhere, "session", "import", tmp_path / "talk.json", "--name", "again"]
     assert merkle(*again).code == 2
     ok(merkle(*again, "--allow-secrets"))
+
+
+def test_keeping_sessions_by_commands(anywhere: Path, merkle: Any) -> None:
+    ok(merkle("-C", anywhere, "agent", "add", "ann", "--role", "writer"))
+    talk = Talk(anywhere, merkle)
+    talk.json("new", "--agent", "ann")
+    said = talk.say("draft", "--id", "q", "--agent", "ann", "--message", "a first try")
+    assert said["id"] == "q"
+    done = talk.json(
+        "set", "q", "--text", "What changed?", "--ttl", "3", "--priority", "2",
+        "--attr", "data_source=web", "--agent", "ann",
+    )  # fmt: skip
+    assert (done["ttl"], done["priority"], done["attributes"]) == (3, 2, {"data_source": "web"})
+    assert "stays" in ok(talk.run("set", "q", "--ttl", "none")).out
+    assert talk.run("set", "q", "--ttl", "soon").code == 2
+    assert talk.run("set", "q").code == 2
+    talk.json("annotate", "q", "pinned", "--reason", "it matters", "--agent", "ann")
+    talk.json("commit", "--agent", "ann")
+    assert talk.run("set", "q", "--priority", "1").code == 2
+    assert talk.run("commit", "--agent", "nobody").code == 2
+    forked = talk.json("fork", "branch", "--at", "@t0", "--agent", "ann")
+    assert (forked["of"], forked["cycle"], forked["left_out"]) == ("talk", 1, 0)
+    branch = Talk(anywhere, merkle, "branch")
+    branch.say("elsewhere", "--role", "assistant")
+    branch.json("commit")
+    assert "would append 1 turn" in ok(talk.run("merge", "branch", "--check")).out
+    assert talk.json("merge", "branch", "--agent", "ann")["turns"] == 1
+    assert branch.json("rename", "twig") == {"name": "twig", "was": "branch"}
+    twig = Talk(anywhere, merkle, "twig")
+    assert "session restore twig" in ok(twig.run("delete")).out
+    assert twig.run("show").code == 2
+    listed = ok(merkle("-C", anywhere, "session", "list", "--deleted", "--json")).json
+    assert [one["name"] for one in listed["sessions"]] == ["twig"]
+    assert twig.json("restore", "--as", "leaf")["name"] == "leaf"
+    law = talk.json("append", "--type", "instruction", "--text", "Be brief.")["id"]
+    talk.json("commit")
+    talk.json("set", law, "--text", "Be very brief.")
+    talk.json("commit")
+    shown = ok(talk.run("select", "@t-1..@t0 ^sys .cb", "--include-content")).out.splitlines()
+    assert [line.strip() for line in shown if line.startswith("      ")] == [
+        "--- older", "+++ newer", "@@ -1 +1 @@", "-Be brief.", "+Be very brief.",
+    ]  # fmt: skip
+    shown = ok(talk.run("log")).out
+    for words in ("What changed?", "a first try", "it matters", "ann", "merge", "replace"):
+        assert words in shown, words
+    told = talk.json("log", "-n", "2")
+    assert [record["op"] for record in told["records"]] == ["seal", "replace"]
+    merged = next(r for r in talk.json("log")["records"] if r["op"] == "merge")
+    assert (merged["author"], merged["of"]) == ("ann", "branch")
+
+
+def test_what_is_sent_by_commands(anywhere: Path, merkle: Any) -> None:
+    talk = Talk(anywhere, merkle)
+    ok(talk.run("new"))
+    chat = messages_of("openai")[:6]
+    for message in chat:
+        added = talk.json("append", "--format", "openai", "--payload", json.dumps(message))
+        assert added["ids"]
+    sent = ok(talk.run("compile", "--format", "openai")).out
+    assert json.loads(sent) == chat
+    begun = ("--provider", "p", "--model", "m", "--status", "running", "--form", "openai")
+    digest = hashlib.sha256(sent.encode()).hexdigest()
+    attempt = talk.json("attempt", "a1", *begun, "--sent-sha256", digest)["attempt"]
+    assert attempt["sent"]["sha256"] == digest
+    assert talk.run("attempt", "a2", *begun, "--sent-sha256", "0" * 64).code == 3
+    ok(talk.run("commit"))
+    ok(talk.run("append", "--type", "tool_io", "--direction", "call", "--name", "t", "--call-id",
+                "c", "--payload", "{}"))  # fmt: skip
+    assert ok(talk.run("render", "attempt:a1")).out == sent
+    shown = talk.json("budget")
+    assert (shown["max_tokens"], shown["left"]) == (None, None)
+    assert talk.json("budget", "--limit", "5000")["left"] == 5000 - shown["live_tokens"]
+    tree = ok(talk.run("tree")).out
+    assert "instruction, pinned" in tree
+    assert "You help with travel plans." in tree
+    assert sorted(talk.json("tree", "--stages")["compiler"]["stages"])[0] == "FROZEN"
+    for wrong in (["append", "--payload", "{}"], ["append", "--format", "openai", "--text", "x"],
+                  ["append", "--format", "openai", "--ttl", "1", "--payload", "{}"]):  # fmt: skip
+        assert talk.run(*wrong).code == 2

@@ -179,7 +179,10 @@ def test_a_policy_may_be_given_as_the_type() -> None:
         ({"header": {"preview_chars": "9"}}, "'header.preview_chars' must be a whole number"),
         ({"header": {"freeze_previews": "no"}}, "'header.freeze_previews' must be true or false"),
         ({"collapse": {"target": []}}, "'collapse.target' must be a whole number"),
-        ({"collapse": {"mode": "some"}}, "'collapse.mode' must be one of none, all_but_last"),
+        ({"collapse": {"mode": "a b"}}, "'collapse.mode' must be one of none, all_but_last"),
+        ({"collapse": {"summary": 3}}, "'collapse.summary' must be one of reference, first_line"),
+        ({"selection": {"max_chars": -1}}, "'selection.max_chars' must be a whole number"),
+        ({"selection": {"pin_first_system": 1}}, "'selection.pin_first_system' must be true"),
         ({"collapse": {"kind_allowlist": {}}}, "'collapse.kind_allowlist' must be a list"),
     ],
 )

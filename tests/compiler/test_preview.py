@@ -23,6 +23,13 @@ def test_text_is_shown_as_it_is() -> None:
     assert preview("Hello, w\u00f6rld \u4e2d!", 100) == ("Hello, w\u00f6rld \u4e2d!", False)
 
 
+def test_of_a_message_the_text_is_shown_and_not_its_json() -> None:
+    assert shown({"role": "user", "content": "Hello"}) == "Hello"
+    parts = [{"type": "text", "text": "one"}, {"type": "image", "url": "x"}, {"text": "two"}]
+    assert shown({"role": "user", "content": parts}) == "one\\ntwo"
+    assert shown({"role": "user", "content": ""}) == '{"content":"","role":"user"}'
+
+
 def test_other_values_are_shown_as_canonical_json() -> None:
     assert shown({"b": [1, None], "a": "x"}) == '{"a":"x","b":[1,null]}'
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.compiler import compile_stages
+from indexer.compiler import EventError, compile_stages
 
 
 def stream(*nodes: tuple[str, int]) -> list[dict[str, Any]]:
@@ -171,3 +171,109 @@ def test_no_limit_is_ever_exceeded(
     assert kinds is None or {node.kind for node in spec.nodes} <= set(kinds)
     assert list(spec.selected_ids) == [i for i in order if i in spec.selected_ids]
     assert dropped == [i for i in order if i not in spec.selected_ids]
+
+
+# What is pinned stays
+
+
+def pinned(*ids: str) -> list[dict[str, Any]]:
+    return [{**event, "pinned": event["id"] in ids} for event in TALK]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_turns": 1}, {"max_nodes": 1}, {"max_chars": 0}, {"kind_allowlist": ["tool"]}],
+)
+def test_no_limit_takes_out_what_is_pinned(limits: dict[str, Any]) -> None:
+    found = selected(pinned("system0", "user1"), **limits)
+    assert found[:2] == ["system0", "user1"]
+    assert "user3" not in found
+
+
+def test_a_pin_takes_no_turn_from_the_newest() -> None:
+    assert selected(pinned("system0"), max_turns=1) == ["system0", "tool7"]
+
+
+def test_a_pin_counts_within_max_nodes() -> None:
+    assert selected(pinned("system0"), max_nodes=2) == ["system0", "tool7"]
+    assert selected(pinned("system0"), max_nodes=0) == ["system0"]
+
+
+def test_the_first_system_message_can_be_pinned_by_the_policy() -> None:
+    events = [*TALK, *stream(("system", 9))]
+    events[-1]["id"] = "system8"
+    assert selected(events, max_turns=1) == ["system8"]
+    assert selected(events, max_turns=1, pin_first_system=True) == ["system0", "system8"]
+
+
+def test_the_target_drops_and_the_mode_collapses_nothing_that_is_pinned() -> None:
+    rules = {"collapse": {"target": 2, "mode": "all_but_last"}}
+    header = compile_stages(pinned("system0"), rules).header
+    assert [(m.id, m.collapsed) for m in header.messages] == [("system0", False), ("tool7", False)]
+
+
+# Pairs
+
+
+def called(*pairs: tuple[str, str | None]) -> list[dict[str, Any]]:
+    return [
+        {"kind": "tool", "turn": n, "payload": n, "id": name, **({"pair": pair} if pair else {})}
+        for n, (name, pair) in enumerate(pairs)
+    ]
+
+
+PAIRED = called(("call", "1"), ("said", None), ("result", "1"), ("last", None))
+
+
+def test_half_a_pair_is_left_out_with_its_other_half() -> None:
+    assert selected(PAIRED, max_nodes=3) == ["said", "last"]
+    spec = compile_stages(PAIRED, {"selection": {"max_nodes": 3}}).spec
+    assert {one.id: one.reason for one in spec.dropped} == {"call": "max_nodes", "result": "pair"}
+    dropped = compile_stages(PAIRED, {"collapse": {"target": 2}}).spec
+    assert dropped.selected_ids == ("last",)
+
+
+def test_a_pinned_half_keeps_the_other() -> None:
+    events = [{**event, "pinned": event["id"] == "result"} for event in PAIRED]
+    assert selected(events, max_turns=1) == ["call", "result", "last"]
+
+
+# Characters
+
+
+def test_a_character_budget_keeps_the_newest_that_fit() -> None:
+    events = [
+        {"kind": "user", "turn": n, "payload": {"content": "x" * size}, "id": str(size)}
+        for n, size in enumerate([1, 90, 10, 20])
+    ]
+    assert selected(events, max_chars=30) == ["10", "20"]
+    # The first that does not fit ends it: nothing older jumps the queue.
+    assert selected(events, max_chars=29) == ["20"]
+    assert selected(events, max_chars=0) == []
+    assert selected(events, max_chars=None) == ["1", "90", "10", "20"]
+
+
+def test_a_payload_without_text_costs_its_json() -> None:
+    events = [{"kind": "tool", "turn": 1, "payload": {"n": 1}, "id": "a"}]
+    assert selected(events, max_chars=6) == []
+    assert selected(events, max_chars=7) == ["a"]
+
+
+@given(st.lists(st.integers(0, 40), max_size=12), st.integers(0, 120), st.sets(st.integers(0, 11)))
+def test_the_budget_holds_for_all_that_is_not_pinned(
+    sizes: list[int], limit: int, pins: set[int]
+) -> None:
+    events = [
+        {"kind": "user", "turn": n, "payload": "x" * size, "id": str(n), "pinned": n in pins}
+        for n, size in enumerate(sizes)
+    ]
+    kept = [int(one) for one in selected(events, max_chars=limit)]
+    held = sum(sizes[n] for n in kept if n in pins)
+    assert pins & set(range(len(sizes))) <= set(kept)
+    assert sum(sizes[n] for n in kept) <= max(limit, held)
+
+
+@pytest.mark.parametrize("wrong", [{"pinned": 1}, {"pair": ""}, {"pair": 3}])
+def test_marks_of_an_event_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(EventError):
+        selected([{"kind": "a", "turn": 1, "payload": 1, **wrong}])

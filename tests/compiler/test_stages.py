@@ -59,7 +59,7 @@ def test_the_output_has_exactly_the_promised_keys() -> None:
 
 @pytest.mark.parametrize("name", STAGES)
 def test_every_stage_carries_the_schema_version_as_text(name: str) -> None:
-    assert stage(name)["schema_version"] == compiled()["schema_version"] == "1"
+    assert stage(name)["schema_version"] == compiled()["schema_version"] == "2"
 
 
 @pytest.mark.parametrize(("key", "name"), [("z1", "RAW"), ("z2", "SPEC"), ("z3", "HEADER")])
@@ -178,8 +178,10 @@ def test_spec_echoes_the_settings_that_select() -> None:
     }
     assert stage("SPEC", policy)["config"] == {
         "kind_allowlist": ["assistant", "user"],
+        "max_chars": None,
         "max_nodes": 3,
         "max_turns": None,
+        "pin_first_system": False,
         "pin_latest": False,
         "target": 2,
     }
@@ -405,6 +407,12 @@ def test_the_hashes_of_a_fixed_stream_never_change() -> None:
     ]
     policy = {"selection": {"max_nodes": 5, "pin_latest": True}, "collapse": {"target": 9}}
     assert compile_stages(events, policy).hashes == {
+        "z1": "13fd437c982c5ea2ca9a772832329f4ae81013edc5b0cf6cb4e21f61b69f98f6",
+        "z2": "4e59cb1211ef6c9add5c2527cbd1af41559b21305e3556cbe7799cfe51c6bfc5",
+        "z3": "cfeb5d45812d155ec86ab3d70d471dbe89722dab9a41abce6ff93eae54723805",
+    }
+    # What was recorded under the first version is checked by it.
+    assert compile_stages(events, policy, version="1").hashes == {
         "z1": "f276a3b03998ca8f3f82606bb832c67dd5e9b8e58cb0a844976f5309360b975d",
         "z2": "030edc016693174234eae55ddf6617169be6e29e8511b0911c75e030d7e13a57",
         "z3": "e7a93d17b637f04ab14cabe5ae3239cfceddb3cc36ab176574c57ba48d5fdca6",
@@ -434,3 +442,26 @@ def test_an_empty_stream_compiles() -> None:
     assert output["stages"]["RAW"]["kind_counts"] == {}
     assert output["stages"]["SPEC"]["selected_ids"] == []
     assert output["stages"]["HEADER"]["messages"] == []
+
+
+def test_time_and_number_of_an_event_take_no_part_in_any_stage() -> None:
+    def at(clock: int) -> Any:
+        stamp = {"seq": clock, "timestamp": f"{clock}", "timestamp_ms": clock}
+        return [
+            {**event, **stamp, "payload": {**stamp, "text": "x", "calls": [{**stamp, "q": n}]}}
+            for n, event in enumerate(STREAM)
+        ]
+
+    early, late = compiled(events=at(1)), compiled(events=at(99_999))
+    assert early == late
+    # The first version counted them, which is why it was left.
+    old = [compile_stages(at(clock), version="1").hashes for clock in (1, 99_999)]
+    assert old[0] != old[1]
+
+
+def test_what_only_looks_like_a_time_takes_part() -> None:
+    def asked(when: str) -> Any:
+        payload = {"content": f'{{"timestamp": "{when}"}}', "time": when}
+        return compiled(events=[{"kind": "user", "turn": 1, "payload": payload}])["hashes"]
+
+    assert asked("now") != asked("then")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from indexer.compose.candidates import Candidate, Loaded
 from indexer.compose.rendering import message
 from indexer.compose.request import Request
-from indexer.compose.selection import FIRST_OMITTED, MOST_MISSES, Omitted, Selection, select
+from indexer.compose.selection import FIRST_OMITTED, Group, Omitted, Selection, select
 from indexer.core.frames import Freshness
 from indexer.core.tokens import NullTokenCounter, TiktokenCounter, TokenCounter
 from tests.support.candidates import candidate, loaded
@@ -36,7 +36,7 @@ def run(
     by_id = {row.frame_id: text for row, text in zip(rows, texts, strict=True)}
     omitted = Omitted()
     return (
-        select(rows, request, lambda chunk: loaded(chunk, by_id), counter, omitted),
+        select([Group("", rows)], request, lambda chunk: loaded(chunk, by_id), counter, omitted),
         omitted,
         rows,
     )
@@ -63,7 +63,7 @@ def test_never_above_budget_or_max_frames(
     # Everything is shown or accounted for, once.
     assert len(selection.items) + omitted.counts.total() == len(rows)
     shown = {item.loaded.candidate for item in selection.items}
-    assert shown.isdisjoint(left for left, _ in omitted.first)
+    assert shown.isdisjoint(left for left, _, _ in omitted.first)
     assert len(omitted.first) == min(FIRST_OMITTED, omitted.counts.total())
 
 
@@ -89,25 +89,33 @@ def test_what_is_too_large_does_not_keep_out_what_fits() -> None:
     assert omitted.counts == {"budget": 1}
 
 
-def test_after_many_misses_the_rest_is_not_even_read() -> None:
+def test_many_misses_do_not_keep_out_what_fits() -> None:
+    """A frame of twelve tokens is found behind any number that are too large."""
+    texts = ["word " * 500] * 50 + ["small"]
+    selection, omitted, rows = run(texts, Request(budget=40))
+    assert [item.loaded.candidate for item in selection.items if item.loaded] == [rows[-1]]
+    assert omitted.counts == {"budget": 50}
+
+
+def test_what_has_no_room_for_its_heading_is_not_even_read() -> None:
     asked: list[int] = []
-    rows = [candidate(number) for number in range(5000)]
+    rows = [candidate(number) for number in range(500)]
 
     def load(chunk: Sequence[Candidate]) -> list[Loaded]:
         asked.append(len(chunk))
-        return [Loaded(row, "word " * 500, Freshness.FRESH, "") for row in chunk]
+        return [Loaded(row, "word", Freshness.FRESH, "") for row in chunk]
 
     omitted = Omitted()
-    selection = select(rows, Request(budget=300), load, COUNTER, omitted)
+    selection = select([Group("", rows)], Request(budget=12), load, COUNTER, omitted)
     assert not selection.items
-    assert omitted.counts == {"budget": 5000}
-    assert sum(asked) < 4 * MOST_MISSES
+    assert omitted.counts == {"budget": 500}
+    assert not asked
 
 
 def test_a_body_that_is_gone_is_skipped_with_a_reason() -> None:
     selection, omitted, rows = run(["a", None, "c"], Request())
     assert [item.loaded.candidate for item in selection.items] == [rows[0], rows[2]]
-    assert omitted.first == [(rows[1], "missing")]
+    assert omitted.first == [(rows[1], rows[1].path, "missing")]
 
 
 @pytest.mark.parametrize("state", [s for s in Freshness if s is not Freshness.FRESH])
@@ -116,7 +124,7 @@ def test_what_is_not_fresh_says_so_or_stays_out(state: Freshness) -> None:
     for strict in (False, True):
         omitted = Omitted()
         selection = select(
-            rows,
+            [Group("", rows)],
             Request(require_fresh=strict),
             lambda chunk: [Loaded(row, "text", state, "why") for row in chunk],
             COUNTER,
@@ -135,7 +143,7 @@ def test_messages_stand_in_the_order_of_storing_whatever_was_chosen_first() -> N
     rows = [candidate(number, seq=9 - number) for number in range(5)]
     by_id = {row.frame_id: row.path for row in rows}
     selection = select(
-        rows, Request(), lambda chunk: loaded(chunk, dict(by_id)), COUNTER, Omitted()
+        [Group("", rows)], Request(), lambda chunk: loaded(chunk, dict(by_id)), COUNTER, Omitted()
     )
     assert [item.loaded.candidate for item in selection.items] == rows
     shown = [one["content"].rpartition("\n\n")[2] for one in selection.messages()]

@@ -123,6 +123,8 @@ def test_else_if_chain_is_walked_without_recursion() -> None:
 def test_minified_file_is_bounded() -> None:
     source = b"".join(b"function f%d(a,b){return a+b}" % n for n in range(8000))
     text = outline("a.js", source)
+    assert text == f"[javascript] minified, {len(source)} bytes\n"
+    text = outline("a.js", source.replace(b"}", b"}\n"))
     assert_well_formed(text)
     assert text.endswith("… 7600 more symbols\n")
     one = b"function f(" + b",".join(b"a%d" % n for n in range(50_000)) + b"){}"

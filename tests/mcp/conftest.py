@@ -24,6 +24,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("MERKLE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("MERKLE_WATCH_IDLE_EXIT", "60s")
+    monkeypatch.setenv("MERKLE_SERVICE_READY", "no")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
@@ -51,6 +52,7 @@ def served() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
         patch.setenv("MERKLE_WATCH_IDLE_EXIT", "60s")
+        patch.setenv("MERKLE_SERVICE_READY", "no")
         patch.setenv("PYTHONPATH", str(REPOSITORY))
         start_service(root, time.monotonic() + PATIENCE)
     yield root

@@ -10,40 +10,51 @@ import pytest
 from mcp import Client
 
 from indexer import Workspace
-from tests.support.wire import answer, call, inside, refusal
+from tests.support.wire import answer, call, inside, refusal, texts
 
 
 def test_compose_keeps_to_its_budget_and_labels_every_item(served: Path) -> None:
-    found = answer(call(served, None, "compose", nodes=["src"], budget=200))
-    assert found["tokens"] <= found["budget"] == 200
-    assert found["items"]
-    assert {item["freshness"] for item in found["items"]} == {"fresh"}
+    result = call(served, None, "compose", nodes=["src"], budget=300)
+    found = answer(result)
+    assert found["tokens"] <= found["budget"] == 300
     assert found["freshness"] == "fresh"
-    assert [message["role"] for message in found["messages"]] == ["user"] * len(found["items"])
-    assert answer(call(served, "bob", "compose", nodes=["src"], budget=200)) == found
-    nothing = answer(call(served, None, "compose", nodes=["src"], budget=0))
-    assert (nothing["items"], nothing["tokens"], nothing["freshness"]) == ([], 0, "none")
-    one = answer(call(served, None, "compose", max_frames=1, types=["outline"]))
-    assert len(one["items"]) == 1
+    assert texts(result)
+    again = call(served, "bob", "compose", nodes=["src"], budget=300)
+    assert (answer(again), texts(again)) == (found, texts(result))
+    nothing = call(served, None, "compose", nodes=["src"], budget=0)
+    assert (answer(nothing)["freshness"], texts(nothing)) == ("none", [])
+    assert len(texts(call(served, None, "compose", max_frames=1, types=["outline"]))) == 1
 
 
 def test_compose_is_what_python_and_the_command_get(served: Path) -> None:
     with Workspace.open(served) as workspace:
-        expected = workspace.compose(["README.md"], query="water", sources=["node", "parents"])
+        # What is said about the texts is paid for from the same budget.
+        expected = workspace.compose(
+            ["README.md"], query="water", sources=["node", "parents"], budget=7800
+        )
     arguments = {"nodes": ["README.md"], "query": "water", "sources": ["node", "parents"]}
-    found = answer(call(served, None, "compose", **arguments))
-    for name in ("manifest_id", "items", "messages", "omitted", "candidates_sha256"):
-        assert found[name] == expected[name]
+    found = call(served, None, "compose", **arguments, ids="full")
+    assert answer(found)["manifest_id"] == expected["manifest_id"]
+    assert texts(found) == [one["content"].rstrip("\n") for one in expected["messages"]]
+    for item, block in zip(
+        sorted(expected["items"], key=lambda one: one["message"]), found.content[1:], strict=True
+    ):
+        about, fence, heading = block.text.split("\n")[:3]
+        assert about == (f"frame {item['frame_id']}" if item["frame_id"] else "source")
+        assert set(fence) == {"`"}
+        assert heading.startswith(f"{item['path'] or '.'} (")
 
 
 def test_search_finds_the_most_relevant_first(served: Path) -> None:
-    found = answer(call(served, None, "search", query="tide", limit=2))
+    result = call(served, None, "search", query="tide", limit=2)
+    found = answer(result)
     assert 1 <= found["found"] <= 2
     assert found["freshness"] == "fresh"
-    assert all("tide" in result["content"].lower() for result in found["results"])
-    assert {"path", "type", "freshness", "frame_id", "tokens"} <= set(found["results"][0])
+    assert len(texts(result)) == found["found"]
+    assert all("tide" in text.lower() for text in texts(result))
+    assert {"path", "freshness", "frame_id", "tokens"} <= set(found["results"][0])
     none = answer(call(served, None, "search", query="zeppelin"))
-    assert (none["results"], none["freshness"]) == ([], "none")
+    assert (none["found"], none["freshness"]) == (0, "none")
     refusal(call(served, None, "search", query="  "))
     refusal(call(served, None, "search"))
 
@@ -58,13 +69,12 @@ def test_what_is_stale_says_so(project: Path) -> None:
     stale = answer(call(project, None, "search", query="zeppelins"))
     assert stale["freshness"] == stale["results"][0]["freshness"] == "stale"
     assert stale["results"][0]["because"]
-    composed = answer(call(project, None, "compose", nodes=["README.md"], types=["note"]))
-    assert composed["freshness"] == "stale"
-    assert ", stale)" in composed["messages"][0]["content"]
-    strict = answer(
-        call(project, None, "compose", nodes=["README.md"], types=["note"], require_fresh=True)
-    )
-    assert (strict["items"], strict["freshness"]) == ([], "none")
+    composed = call(project, None, "compose", nodes=["README.md"], types=["note"])
+    assert answer(composed)["freshness"] == "stale"
+    assert answer(composed)["not_fresh"][0]["because"]
+    assert ", stale)" in texts(composed)[0]
+    strict = call(project, None, "compose", nodes=["README.md"], types=["note"], require_fresh=True)
+    assert (texts(strict), answer(strict)["freshness"]) == ([], "none")
 
 
 def test_a_recorded_manifest_is_a_resource(project: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from indexer import Workspace
 from indexer.mcp.declarations import SESSION_ACTIONS, SESSION_READS
 from indexer.mcp.session_calls import ACTIONS
 from indexer.service.client import Client, ServiceError
-from tests.support.wire import answer, call, refusal
+from tests.support.wire import answer, call, refusal, texts
 
 
 def session(root: Path, action: str, agent: str | None = "alice", /, **arguments: Any) -> Any:
@@ -20,11 +19,16 @@ def session(root: Path, action: str, agent: str | None = "alice", /, **arguments
     told = answer(call(root, agent, "session", action=action, **arguments))
     assert told["action"] == action
     assert told["freshness"]
-    return told["result"]
+    return told
+
+
+def shown(root: Path, action: str, **arguments: Any) -> list[str]:
+    """The texts that an action shows."""
+    return texts(call(root, "bob", "session", action=action, **arguments))
 
 
 def test_every_action_is_there() -> None:
-    assert set(ACTIONS) == set(SESSION_ACTIONS)
+    assert {*ACTIONS, "record"} == set(SESSION_ACTIONS)
     assert set(SESSION_ACTIONS) > SESSION_READS
 
 
@@ -41,16 +45,42 @@ def test_a_conversation(served: Path) -> None:
     assert target in session(served, "select", "bob", **name, selector="@t0 .cb")["ids"]
     changed = session(served, "diff", "bob", **name, snapshots=["@t-1", "@t0"])
     assert changed["added"]
-    thread = json.loads(session(served, "render", "bob", **name)["thread"])
-    assert "What is it?" in {block["content"] for block in thread}
-    before = json.loads(session(served, "render", "bob", **name, snapshots=["@t-1"])["thread"])
-    assert len(before) < len(thread)
-    compiled = session(served, "compile", "bob", **name)
-    assert compiled["messages"][0]["content"] == "What is this?"
+    thread = shown(served, "render", **name)
+    assert "What is it?" in thread
+    assert len(shown(served, "render", **name, snapshots=["@t-1"])) < len(thread)
+    assert shown(served, "compile", **name) == ["What is this?", "A tide table."]
+    assert '"nodeType"' in shown(served, "show", **name, snapshots=["@t0"])[0]
     assert session(served, "show", "bob", **name)["cycle"] == 2
-    with Workspace.open(served) as workspace:
-        assert '"agent":"alice"' in workspace.session_export("talk")["data"].replace(" ", "")
+    told = session(served, "log", "bob", **name)["records"]
+    assert {record["author"] for record in told} == {"alice"}
     assert [each["name"] for each in session(served, "list", None)["sessions"]] == ["talk"]
+
+
+def test_sessions_are_kept_by_agents_too(served: Path) -> None:
+    name = {"name": "trunk"}
+    session(served, "new", **name)
+    said = session(served, "append", **name, type="dialogue", text="draft")["id"]
+    session(served, "set", **name, target=said, text="final", ttl=5)
+    done = session(
+        served, "set", **name, target=said,
+        headers={"priority": 3, "attributes": {"data_n": 1}, "no_ttl": True},
+    )  # fmt: skip
+    assert (done["priority"], done["expires"], done["attributes"]) == (3, None, {"data_n": 1})
+    session(served, "commit", **name)
+    session(served, "fork", **name, other="branch", snapshots=["@t0"])
+    session(served, "append", name="branch", type="dialogue", text="elsewhere")
+    session(served, "commit", name="branch")
+    merged = session(served, "merge", **name, other="branch")
+    assert (merged["turns"], merged["conflicts"]) == (1, [])
+    session(served, "annotate", **name, target=said, priority="skip", reason="old news")
+    session(served, "rename", name="branch", other="twig")
+    session(served, "delete", name="twig")
+    assert session(served, "restore", name="twig", other="leaf")["name"] == "leaf"
+    session(served, "delete", name="leaf")
+    records = session(served, "log", "bob", **name)["records"]
+    assert [r["op"] for r in records[:2]] == ["annotate", "merge"]
+    assert records[0]["reason"] == "old news"
+    session(served, "delete", **name)
 
 
 def test_it_is_the_same_session_that_commands_see(served: Path) -> None:
@@ -60,18 +90,20 @@ def test_it_is_the_same_session_that_commands_see(served: Path) -> None:
         workspace.session_append("shared", type="output", text="From a person.")
         workspace.session_commit("shared")
         expected = workspace.session_compile("shared")
-    assert session(served, "compile", None, name="shared") == expected
+    result = call(served, None, "session", action="compile", name="shared")
+    assert texts(result) == [message["content"] for message in expected["messages"]]
+    assert answer(result)["token_count"] == expected["token_count"]
 
 
 @pytest.mark.parametrize("agent", ["bob", "nobody", None], ids=["reader", "unknown", "none"])
 def test_only_writers_change_one(served: Path, agent: str | None) -> None:
-    before = answer(call(served, None, "session", action="list"))["result"]
+    before = answer(call(served, None, "session", action="list"))
     for action in set(SESSION_ACTIONS) - SESSION_READS:
         arguments = {"action": action, "name": "forbidden", "type": "output", "text": "x"}
         error = refusal(call(served, agent, "session", **arguments))
         assert error["code"] == "agent", action
         assert "merkle agent add" in error["hint"]
-    assert answer(call(served, None, "session", action="list"))["result"] == before
+    assert answer(call(served, None, "session", action="list")) == before
 
 
 @pytest.mark.parametrize(
@@ -84,6 +116,9 @@ def test_only_writers_change_one(served: Path, agent: str | None) -> None:
         ({"action": "show", "name": "nothing like it"}, "nothing like it"),
         ({"action": "annotate", "name": "x", "target": "y"}, "needs priority"),
         ({"action": "select", "name": "x"}, "needs selector"),
+        ({"action": "fork", "name": "x"}, "needs other"),
+        ({"action": "merge", "name": "x"}, "needs other"),
+        ({"action": "set", "name": "x", "target": "y", "headers": {"id": "z"}}, "cannot be set"),
         ({"action": "pull", "name": "x"}, "needs nodes"),
     ],
 )
@@ -98,7 +133,7 @@ def test_workspace_context_is_pulled_in_with_its_labels(served: Path) -> None:
         call(served, "alice", "session", action="pull", name="pulling", nodes=["src"], budget=500)
     )
     assert told["freshness"] == "fresh"
-    assert told["result"]["items"]
+    assert told["items"]
     asked = session(served, "pull", name="pulling", query="water", budget=500, ttl=1)
     assert {item["path"] for item in asked["items"]} >= {"README.md"}
     compiled = session(served, "compile", name="pulling")
@@ -106,11 +141,12 @@ def test_workspace_context_is_pulled_in_with_its_labels(served: Path) -> None:
 
 
 def test_a_composition_can_be_recorded(served: Path) -> None:
-    told = answer(call(served, "alice", "session", action="record", nodes=["src"], budget=500))
+    result = call(served, "alice", "session", action="record", nodes=["src"], budget=500)
+    told = answer(result)
     assert told["freshness"] == "fresh"
     with Workspace.open(served) as workspace:
-        again = workspace.replay(told["result"]["manifest_id"])
-    assert again["messages"] == told["result"]["messages"]
+        again = workspace.replay(told["manifest_id"])
+    assert [message["content"].rstrip("\n") for message in again["messages"]] == texts(result)
 
 
 def test_a_block_whose_answer_was_lost_is_not_added_twice(

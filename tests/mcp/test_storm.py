@@ -30,7 +30,7 @@ def test_what_was_acknowledged_survives_every_kill(project: Path) -> None:
             for number in range(ROUNDS):
                 node = answer(await client.call_tool("get_node", {"node": "README.md"}))
                 note = {"node": "README.md", "seen": node["node_id"], "type": f"note{number % 7}",
-                        "content": f"{who} {number}"}  # fmt: skip
+                        "content": f"{who} {number}", "ids": "full"}  # fmt: skip
                 stored = answer(await client.call_tool("put_frame", note))
                 acknowledged[who].add(stored["frame_id"])
 

@@ -105,7 +105,7 @@ def test_two_agents_at_once(project: Path) -> None:
         found = []
         for number in range(rounds):
             note = {"node": "README.md", "seen": node["node_id"], "type": f"note{number}",
-                    "content": f"{who} {number}"}  # fmt: skip
+                    "content": f"{who} {number}", "ids": "full"}  # fmt: skip
             found.append(answer(await client.call_tool("put_frame", note))["frame_id"])
         return found
 
@@ -286,19 +286,21 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 3
-    assert "pip install 'merkle[mcp]'" in done.stderr
+    assert "pip install 'merkle-indexer[mcp]'" in done.stderr
     assert not (tmp_path / ".merkle").exists()
 
 
-def test_the_server_never_opens_the_database(project: Path) -> None:
+def test_the_server_loads_neither_database_nor_tokenizer(project: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from indexer.mcp.calls import Calls;"
         "import indexer.mcp.run;"
-        "print(Calls(Path(sys.argv[1]), None).call('status', {})['freshness']);"
-        "print('duckdb' in sys.modules)"
+        "print(Calls(Path(sys.argv[1]), None).call('get_node', {'node': '', 'max_tokens': 90}));"
+        "print([name for name in ('duckdb', 'tiktoken') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, project], capture_output=True, text=True, timeout=PATIENCE,
         env={**os.environ},
     )  # fmt: skip
-    assert done.stdout.split() == ["fresh", "False"], done.stderr
+    answered, loaded = done.stdout.splitlines()
+    assert "left_out" in answered, done.stderr
+    assert loaded == "[]"

@@ -74,9 +74,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     real = reading.hash_file
 
-    def counted(algorithm: Any, name: str, folder: int, seen: os.stat_result) -> Any:
+    def counted(algorithm: Any, name: str, *rest: Any) -> Any:
         names.append(name)
-        return real(algorithm, name, folder, seen)
+        return real(algorithm, name, *rest)
 
     monkeypatch.setattr(hashpool, "hash_file", counted)
     return names

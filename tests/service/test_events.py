@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from indexer import Workspace
 from indexer.core.changes import Change
 from indexer.core.ids import ContentId, NodeId
 from indexer.core.kinds import Kind
@@ -62,6 +63,51 @@ def test_an_edit_arrives(sample: Path, services: Callable[..., Any]) -> None:
         assert service.stop() == 0
         # It ends, rather than falling silent.
         assert not [line for line in lines if "missed" in line]
+
+
+def test_a_workspace_tells_its_subscriber_what_others_do(
+    sample: Path, services: Callable[..., Any], until: Callable[..., Any]
+) -> None:
+    service = services(sample).ready()
+    told: list[dict[str, Any]] = []
+    path = "pkg0/inner/file0.txt"
+
+    def happened() -> list[str]:
+        return [one["action"] for one in told if one["event"] == "frame" and one["path"] == path]
+
+    with Workspace.open(sample) as workspace, workspace.subscribe(told.append) as following:
+        assert workspace.is_remote
+        with Workspace.open(sample) as other:
+            other.agent_add("ann", "writer")
+            other.put_frame(path, "a note", frame_type="note", agent="ann")
+            other.session_new("talk")
+        (sample / path).write_text("edited")
+        until(lambda: "stale" in happened(), "it is told")
+        assert [word for word in happened() if word in ("written", "stale")] == ["written", "stale"]
+        until(lambda: {"event": "session", "name": "talk"} in told, "it is told")
+        node = next(n for n, one in enumerate(told) if one["event"] == "node")
+        root = next(n for n, one in enumerate(told) if one["event"] == "root")
+        stale = next(n for n, one in enumerate(told) if one.get("action") == "stale")
+        assert node < root < stale
+        # Its successor is found, and what happened in between is said to be missed.
+        assert service.stop() == 0
+        service = services(sample).ready()
+        until(lambda: {"event": "missed"} in told, "it is told")
+        until(lambda: following._connection is not None, "it is told")
+        (sample / "after").write_text("x")
+        until(lambda: any(one.get("path") == "after" for one in told), "it is told")
+    heard = len(told)
+    (sample / "after").write_text("y")
+    service.converges()
+    assert len(told) == heard
+
+
+def test_nodes_of_a_batch_come_in_order_of_their_paths() -> None:
+    entry = Entry(Kind.FILE, ContentId(b"c" * 16), 1)
+    other = Entry(Kind.FILE, ContentId(b"d" * 16), 1)
+    batch = [Change("a", entry, other), Change("b", None, entry), Change("0", other, None)]
+    told = events.change_events(root(1), batch)
+    assert [one.get("path") for one in told] == ["0", "a", "b", None]
 
 
 def test_a_reader_that_goes_is_forgotten(

@@ -59,7 +59,8 @@ def test_the_page_names_every_field(
     rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", PAGE, re.MULTILINE)
     fields = {name: set(re.findall(r"`(\w+)`", text)) for name, text in rows}
     fields["node"] -= {"added", "modified", "removed", "renamed_from"}
-    assert fields.keys() == {"node", "root", "frame", "missed"}
+    of_sessions = {"session", "ctree_node", "ctree_snapshot"}
+    assert fields.keys() == {"node", "root", "frame", "missed"} | of_sessions
     assert fields["missed"] == set()
     service = services(sample).ready()
     seen: dict[str, set[str]] = {}

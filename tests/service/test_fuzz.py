@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import tempfile
+import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from schemathesis import GenerationMode
 from indexer.service.openapi import openapi_document
 from indexer.service.operations import OPERATIONS
 from indexer.service.request_values import MAX_BODY
-from indexer.service.routes import EVENT_STREAM, FIXED
+from indexer.service.routes import EVENT_STREAM, FIXED, OF_SESSIONS
 from indexer.service.server import Api
 from indexer.store.layout import initialise
 
@@ -121,8 +122,11 @@ def tamed(asked: Asked, body: Any) -> Any:
     return body
 
 
-def check(asked: Asked, label: str, case: Any, data: st.DataObject) -> None:
-    """Ask, and compare the answer with what the schema promises."""
+def check(asked: Asked, label: str, case: Any, data: st.DataObject, *, allowed: bool) -> None:
+    """Ask, and compare the answer with what the schema promises.
+
+    What it allows is never called malformed, and what it excludes is never carried out.
+    """
     body, query = tamed(asked, case.body), dict(case.query or {})
     for values in (body, query):
         for name, value in list(values.items()) if isinstance(values, dict) else ():
@@ -134,7 +138,9 @@ def check(asked: Asked, label: str, case: Any, data: st.DataObject) -> None:
         raw = body
     elif case.method == "POST" and body.__class__.__name__ != "NotSet":
         raw = json.dumps(body).encode()
-    target = case.path + (f"?{urlencode(query, doseq=True, errors='replace')}" if query else "")
+    target = case.formatted_path + (
+        f"?{urlencode(query, doseq=True, errors='replace')}" if query else ""
+    )
     status, media, document = asked.ask(case.method, target, raw, content_type="application/json")
     told = f"{label} {query} {body!r}: {status} {document}"
     described = DOCUMENT["paths"][case.path][case.method.lower()]
@@ -146,24 +152,37 @@ def check(asked: Asked, label: str, case: Any, data: st.DataObject) -> None:
     if raw and case.method == "POST":
         wanted = described["requestBody"]["content"]["application/json"]["schema"]
         try:
-            valid = VALIDATOR(wanted).is_valid(json.loads(raw))
+            allowed = VALIDATOR(wanted).is_valid(json.loads(raw))
         except ValueError:
-            valid = False
-        # What the schema excludes is never carried out.
-        assert valid or status in (400, 413), told
+            allowed = False
+        assert allowed or status in (400, 413), told
+    if allowed:
+        assert status in (200, 409, 422), told
+    if status == 422:
+        # A reason that a client can tell from others, not only words.
+        assert document["error"]["code"] != "usage", told
+
+
+NOTHING_TO_GET_WRONG = {"GET /v1/health", "GET /v1/openapi.json"} | {
+    f"GET {route.path}" for route in OF_SESSIONS
+}
 
 
 def fuzz(asked: Asked, label: str, examples: int) -> None:
-    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-        if mode is GenerationMode.NEGATIVE and label in ("GET /v1/health", "GET /v1/openapi.json"):
-            continue
+    ask_many(asked, label, examples, positive=True)
+    if label not in NOTHING_TO_GET_WRONG:
+        ask_many(asked, label, examples, positive=False)
 
-        @settings(max_examples=examples, phases=[Phase.generate])
-        @given(CASES[label].as_strategy(generation_mode=mode), st.data())
-        def run(case: Any, data: st.DataObject) -> None:
-            check(asked, label, case, data)
 
-        run()
+def ask_many(asked: Asked, label: str, examples: int, *, positive: bool) -> None:
+    mode = GenerationMode.POSITIVE if positive else GenerationMode.NEGATIVE
+
+    @settings(max_examples=examples, phases=[Phase.generate])
+    @given(CASES[label].as_strategy(generation_mode=mode), st.data())
+    def run(case: Any, data: st.DataObject) -> None:
+        check(asked, label, case, data, allowed=positive)
+
+    run()
 
 
 @pytest.mark.parametrize("label", CASES)
@@ -184,11 +203,15 @@ def test_the_schema_has_every_route_that_is_served() -> None:
     # Routes need none of them.
     routes = Api(None, None, None).application().routes  # type: ignore[arg-type]
     # A function that carries a folder.
-    served = {(route.path, method.lower()) for route in routes for method in route.methods}  # type: ignore[attr-defined]
+    served = {
+        (route.path.replace(":path", ""), method.lower())  # type: ignore[attr-defined]
+        for route in routes
+        for method in route.methods  # type: ignore[attr-defined]
+    }
     described = {(path, method) for path, item in DOCUMENT["paths"].items() for method in item}
     # A server that answers GET answers HEAD too.
     assert {one for one in served if one[1] != "head"} == described
-    assert len(described) == len(FIXED) + len(OPERATIONS)
+    assert len(described) == len(FIXED) + len(OPERATIONS) + len(OF_SESSIONS)
 
 
 def test_every_argument_has_a_schema_and_words() -> None:
@@ -196,6 +219,27 @@ def test_every_argument_has_a_schema_and_words() -> None:
         for shape in operation.known.values():
             assert shape.words
             assert shape.schema["type"]
+
+
+def test_every_operation_declares_what_it_gives() -> None:
+    named: dict[str, Any] = {}
+
+    def declared(kind: Any) -> None:
+        if typing.is_typeddict(kind) and named.setdefault(kind.__name__, kind) is kind:
+            described = DOCUMENT["components"]["schemas"][kind.__name__]
+            assert list(described["properties"]) == list(kind.__annotations__)
+            for one in typing.get_type_hints(kind).values():
+                if one is not kind and kind not in typing.get_args(one):
+                    declared(one)
+        # Two of one name would be described as one.
+        assert not typing.is_typeddict(kind) or named[kind.__name__] is kind
+        for one in typing.get_args(kind):
+            declared(one)
+
+    for operation in OPERATIONS.values():
+        for document in operation.signature.documents:
+            assert typing.is_typeddict(document)
+            declared(document)
 
 
 def test_every_route_says_what_it_does() -> None:

@@ -71,7 +71,11 @@ def test_a_question_does_not_miss_what_is_not_indexed_yet(services: Start, fille
     service.ready()
     with Workspace.open(filled) as workspace:
         wait_until(lambda: workspace.status()["frames"]["fresh"] >= 36, "frames are made")
+        # What generators make is indexed by those who make it; this is not.
+        workspace.agent_add("ann", "writer")
+        workspace.put_frame("ferry", "mind the sluice", frame_type="note", agent="ann")
         assert _left(workspace) > 0
+        assert workspace.compose(query="sluice")["items"][0]["path"] == "ferry"
         there = [workspace.compose(query=word) for word in WORDS]
         assert _left(workspace) == 0
         assert all(
@@ -123,6 +127,9 @@ def test_a_kill_before_they_are_made_loses_nothing(services: Start, filled: Path
     service.ready()
     with Workspace.open(filled) as workspace:
         wait_until(lambda: workspace.status()["frames"]["fresh"] >= 36, "frames are made")
+        # What generators make is indexed by those who make it; this is not.
+        workspace.agent_add("ann", "writer")
+        workspace.put_frame("ferry", "mind the sluice", frame_type="note", agent="ann")
         assert _left(workspace) > 0
     service.kill()
     with Engine(filled, wait=30) as engine:

@@ -359,3 +359,101 @@ def test_a_killed_service_keeps_what_it_acknowledged(
         timer.join()
         service.kill()
         assert check_after_kill(folder, acknowledged) >= acknowledged
+
+
+KEEPER = (
+    COMMITTER.partition("def work(")[0]
+    + """
+import json
+root = Path(sys.argv[1])
+from indexer.core.tokens import TiktokenCounter
+TiktokenCounter(encoding_name="o200k_base").count_text("warm")
+ACTS = {
+    "fork": lambda e, n: e.session_fork("talk", f"branch {n}"),
+    "merge": lambda e, n: e.session_merge("talk", "other"),
+    "rename": lambda e, n: e.session_rename("moving", f"moved {n}"),
+    "delete": lambda e, n: e.session_delete(f"moved {n}"),
+    "restore": lambda e, n: e.session_restore(f"moved {n}", new="moving"),
+    "set": lambda e, n: e.session_set("talk", "law", text=f"law {n}", priority=n),
+}
+
+def state(engine):
+    found = {one["name"]: engine.session_export(one["name"])["data"]
+             for one in engine.session_list()["sessions"]}
+    gone = [one["name"] for one in engine.session_list(deleted=True)["sessions"]]
+    return found, gone
+
+def in_child(work):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            with Engine(root) as engine, os.fdopen(writing, "w") as out:
+                work(engine, out)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(3)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        text = told.read()
+    return os.waitpid(child, 0)[1], text
+
+def turn(name, text):
+    def work(engine, out):
+        engine.session_append(name, type="dialogue", text=text)
+        engine.session_commit(name)
+    assert in_child(work)[0] == 0
+
+def said(work):
+    status, text = in_child(work)
+    assert status == 0
+    return json.loads(text)
+
+before = said(lambda engine, out: json.dump(state(engine), out))
+for number, point in enumerate(json.loads(sys.argv[2]), start=1):
+    turn("other", f"turn {number}")
+    before = said(lambda engine, out: json.dump(state(engine), out))
+    for name, act in ACTS.items():
+        def dying(engine, out):
+            arm(point)
+            act(engine, number)
+
+        def looking(engine, out):
+            happened = json.loads(json.dumps(state(engine))) != before
+            if not happened:
+                # It never was: nothing is in its way when it is asked for again.
+                act(engine, number)
+            json.dump([happened, state(engine)], out)
+
+        status = in_child(dying)[0]
+        assert os.WIFSIGNALED(status), (point, name, status)
+        happened, before = said(looking)
+        print(json.dumps([point, name, happened]), flush=True)
+"""
+)
+
+
+def test_what_keeps_sessions_survives_kill_9(folder: Path) -> None:
+    """Every act is whole or never was, wherever it dies; what is journalled is redone."""
+    with Engine.create(folder) as engine:
+        engine.scan()
+        engine.session_new("talk")
+        engine.session_append("talk", type="instruction", text="law", id="law")
+        engine.session_commit("talk")
+        engine.session_fork("talk", "other")
+        engine.session_new("moving")
+    points = ["in the journal", "after the journal"]
+    done = subprocess.run(
+        [sys.executable, "-c", KEEPER, folder, json.dumps(points)],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == len(points) * 6
+    for point, name, happened in told:
+        assert happened == (point == "after the journal"), (point, name)
+    with Engine(folder) as engine:
+        assert engine.validate()["errors"] == []

@@ -6,7 +6,6 @@ import pytest
 
 from indexer.sessions import import_session, make_content
 from indexer.sessions.chat import ChatError, import_chat, is_chat
-from indexer.sessions.chat_export import export_chat
 
 OPENAI = [
     {"role": "developer", "content": "You are helpful."},
@@ -101,22 +100,22 @@ def test_each_exchange_is_a_turn():
 
 
 def test_openai_logs_come_back_as_they_were():
-    assert export_chat(import_chat(OPENAI, "s"), "openai") == OPENAI
+    assert import_chat(OPENAI, "s").chat("openai") == OPENAI
 
 
 def test_anthropic_logs_come_back_as_they_were():
-    assert export_chat(import_chat(ANTHROPIC, "s"), "anthropic") == ANTHROPIC
+    assert import_chat(ANTHROPIC, "s").chat("anthropic") == ANTHROPIC
 
 
 @pytest.mark.parametrize(("log", "form"), [(OPENAI, "openai"), (ANTHROPIC, "anthropic")])
 def test_chat_logs_survive_a_session_export(log, form):
     session = import_chat(log, "s")
     again = import_session(session.export(), "t")
-    assert export_chat(again, form) == log
+    assert again.chat(form) == log
 
 
 def test_a_log_of_one_provider_can_go_to_the_other():
-    other = export_chat(import_chat(OPENAI, "s"), "anthropic")
+    other = import_chat(OPENAI, "s").chat("anthropic")
     assert other["system"] == "You are helpful."
     assert other["messages"][1]["content"][0] == {
         "type": "tool_use",
@@ -124,7 +123,7 @@ def test_a_log_of_one_provider_can_go_to_the_other():
         "name": "weather",
         "input": {"city": "Rome"},
     }
-    back = export_chat(import_chat(ANTHROPIC, "s"), "openai")
+    back = import_chat(ANTHROPIC, "s").chat("openai")
     call = next(m["tool_calls"][0] for m in back if "tool_calls" in m)
     assert call["function"] == {"name": "weather", "arguments": '{"city": "Rome"}'}
     assert {"role": "tool", "tool_call_id": "t1", "content": "sunny"} in back
@@ -135,14 +134,14 @@ def test_edits_and_skips_show_in_the_export(session):
     second = session.append(make_content("dialogue", text="b", role="assistant"))
     session.edit(first.commit_hash, make_content("dialogue", text="c"))
     session.annotate(second.commit_hash, "skip")
-    assert export_chat(session, "openai") == [{"role": "user", "content": "c"}]
+    assert session.chat("openai") == [{"role": "user", "content": "c"}]
 
 
 def test_calls_made_in_a_session_are_exported(session):
     session.append(make_content("dialogue", text="look", role="assistant"))
     session.append(make_content("tool_io", payload={"q": 1}, name="search", role="assistant"))
     session.append(make_content("tool_io", payload={"hits": []}, name="search"))
-    first, second = export_chat(session, "openai")
+    first, second = session.chat("openai")
     assert first["content"] == "look"
     assert first["tool_calls"][0]["function"]["name"] == "search"
     assert (second["role"], second["content"]) == ("tool", '{"hits": []}')
@@ -173,4 +172,25 @@ def test_what_is_no_chat_log_is_refused(log):
 
 def test_unknown_formats_are_refused(session):
     with pytest.raises(ChatError):
-        export_chat(session, "smoke-signals")
+        session.chat("smoke-signals")
+
+
+FUNCTIONS = [
+    {"role": "user", "content": "What is the weather?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "weather", "arguments": '{"city": "Rome"}'},
+    },
+    {"role": "function", "name": "weather", "content": "sunny"},
+    {"role": "assistant", "content": "Sunny."},
+]
+
+
+def test_calls_and_results_from_before_calls_had_ids():
+    session = import_session(FUNCTIONS, "s")
+    assert session.chat("openai") == FUNCTIONS
+    used, result = session.chat("anthropic")["messages"][1:3]
+    assert used["content"][0]["id"] == result["content"][0]["tool_use_id"]
+    kinds = [m["kind"] for m in session.thread() if m["kind"] != "text"]
+    assert kinds == ["call", "result"]

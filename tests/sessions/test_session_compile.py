@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from indexer.compiler import Plugins
 from indexer.core.tokens import TiktokenCounter
 from indexer.sessions import CompileOptions, Placement, Session, import_session, make_content
 from indexer.sessions.compile import CompileError, moment_us
@@ -215,7 +216,8 @@ def test_the_staged_compiler_drops_and_collapses(session):
     assert last.content == "d"
     assert compiled.commit_count == 2
     spec = compiled.stages.to_json()["stages"]["SPEC"]
-    assert spec["selected_ids"] == [c.commit_hash for c in session.state.log.commits[2:]]
+    kept = [compiled.ids[node_id] for node_id in spec["selected_ids"]]
+    assert kept == [c.node_id for c in session.state.log.commits[2:]]
     assert messages(session, CompileOptions(policy={"selection": {"max_nodes": 0}})) == []
 
 
@@ -243,3 +245,59 @@ def test_compiling_has_no_side_effect(session):
     session.compile(CompileOptions(show_edits=True), up_to=first.commit_hash)
     session.compile(as_of=0)
     assert session.export() == before
+
+
+# What is pinned stays
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"selection": {"max_turns": 1}},
+        {"selection": {"max_nodes": 1}},
+        {"selection": {"max_chars": 0}},
+        {"selection": {"kind_allowlist": ["output"]}},
+        {"collapse": {"target": 0}},
+        {"collapse": {"target": 1, "mode": "all_but_last"}},
+    ],
+)
+def test_a_policy_leaves_what_is_pinned(session, policy):
+    session.append(make_content("instruction", text="be brief"))
+    kept = session.append(dialogue("remember this"))
+    session.commit()
+    for text in "abc":
+        session.append(dialogue(text))
+        session.append(dialogue(text, "assistant"))
+        session.commit()
+    # By default for an instruction, and by word for the rest.
+    session.annotate(kept.commit_hash, "pinned")
+    found = messages(session, CompileOptions(policy=policy))
+    assert found[0] == ("system", "be brief")
+    assert found[1][1].split("\n\n")[0] == "remember this"
+    session.annotate(kept.commit_hash, "normal")
+    assert "remember this" not in str(messages(session, CompileOptions(policy=policy)))
+
+
+def test_the_policy_can_pin_the_first_system_message(session):
+    law = session.append(make_content("instruction", text="be brief"))
+    session.annotate(law.commit_hash, "normal")
+    session.commit()
+    session.append(dialogue("a"))
+    session.commit()
+    one = {"max_turns": 1}
+    assert messages(session, CompileOptions(policy={"selection": one})) == [("user", "a")]
+    pinned = {"selection": {**one, "pin_first_system": True}}
+    assert messages(session, CompileOptions(policy=pinned))[0] == ("system", "be brief")
+
+
+def test_a_collapsed_message_reads_as_the_summary_says(session):
+    for text in ("first\nand more", "second"):
+        session.append(dialogue(text))
+        session.append(dialogue("ok", "assistant"))
+    policy = {"collapse": {"mode": "all_but_last", "summary": "first_line"}}
+    compiled = session.compile(CompileOptions(policy=policy))
+    assert compiled.messages[0].content.endswith("] first")
+    loud = Plugins(summarizers={"loud": lambda node: node.payload["content"].upper()})
+    policy["collapse"]["summary"] = "loud"
+    compiled = session.compile(CompileOptions(policy=policy, plugins=loud))
+    assert compiled.messages[0].content == "FIRST\nAND MORE"

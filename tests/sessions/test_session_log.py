@@ -10,7 +10,6 @@ from indexer.sessions import (
     Placement,
     Session,
     TokenBudget,
-    import_session,
     make_content,
 )
 from indexer.sessions.budget import BudgetError, BudgetExceededError
@@ -53,8 +52,9 @@ def test_content_types(session, name):
     content = {"content_type": name, **VALID[name]}
     record = session.append(content)
     assert record.content_type == name
-    assert record.content == content
-    assert record.content_hash == content_hash(content)
+    options = dict.fromkeys(CONTENT_TYPES[name].optional)
+    assert record.content == {**options, **content}
+    assert record.content_hash == content_hash({**options, **content})
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,13 @@ def test_invalid_content_is_refused_before_anything_is_written(session, content)
     assert session.export() == before
 
 
-def test_absent_options_take_no_part_in_the_hash():
+def test_absent_options_are_hashed_as_null_and_by_the_first_version_not_at_all():
     plain = {"content_type": "dialogue", "role": "user", "text": "x"}
-    assert checked_content({**plain, "name": None}) == plain
+    for given in (plain, {**plain, "name": None}):
+        assert checked_content(given) == {**plain, "name": None}
+        assert checked_content(given, version=1) == plain
+    told = checked_content({"content_type": "output", "text": "x"})
+    assert told == {"content_type": "output", "text": "x", "format": "text"}
 
 
 def test_content_from_a_command_line():
@@ -207,7 +211,7 @@ def test_an_edit_of_post_context_follows_it(session, say):
     assert session.select("^seq .cb") == [target, edit.node_id]
 
 
-def test_an_edit_of_a_system_block_is_the_sibling_right_after_it(session, say):
+def test_an_edit_of_a_system_block_is_a_sibling_behind_it(session, say):
     for name in ("a", "b", "c"):
         say(session, name, region="sys", id=name)
     session.commit()
@@ -215,17 +219,21 @@ def test_an_edit_of_a_system_block_is_the_sibling_right_after_it(session, say):
     second = session.edit("a", make_content("dialogue", text="a2")).node_id
     other = session.edit("b", make_content("dialogue", text="b1")).node_id
     session.commit()
-    assert session.select("^sys > .cb") == ["a", first, second, "b", other, "c"]
+    assert session.select("^sys > .cb") == ["a", "b", "c", first, second, other]
+    assert [m.content for m in session.compile().messages] == ["a2\n\nb1\n\nc"]
 
 
-def test_edits_of_imported_system_blocks_without_times_find_their_place():
-    blocks = [{"id": name, "content": name} for name in ("a", "a1", "b")]
-    for name in ("a", "a1", "b"):
-        tree = {"root": {"children": [{"nodeType": "^sys", "children": blocks}]}}
-        session = import_session(tree, "s")
-        edit = session.edit(name, make_content("dialogue", text="x")).node_id
-        found = session.select("@w ^sys > .cb")
-        assert found.index(edit) == found.index(name) + 1
+def test_times_never_go_back(session, say):
+    """Whatever is edited, what is made later has the later time."""
+    made = [say(session, name, region="sys") for name in ("a", "b")]
+    made.append(say(session, "c"))
+    for target in tuple(made):
+        session.commit()
+        made.append(session.edit(target, make_content("dialogue", text="x")).node_id)
+    times = [session.view("@w").node(node_id).created_at_ns for node_id in made]
+    assert times == sorted(set(times))
+    written = [record.at_ns for record in session.records]
+    assert written == sorted(set(written))
 
 
 def test_an_edit_expires_with_its_target(session, say):

@@ -27,7 +27,7 @@ class Actor:
 
     def run(self, acts: int) -> None:
         choices = [self.append, self.append, self.append, self.edit, self.move, self.remove]
-        choices += [self.group, self.annotate, self.commit, self.commit]
+        choices += [self.group, self.annotate, self.commit, self.commit, self.set, self.replace]
         for _ in range(acts):
             self.clock.advance(self.random.choice([0, 0, 1, -5]))
             try:
@@ -56,6 +56,17 @@ class Actor:
 
     def edit(self) -> None:
         self.session.edit(self.some_node(), make_content("dialogue", text="edited"))
+
+    def set(self) -> None:
+        node, ttl = self.some_node(), self.random.choice([None, 0, 1, 3])
+        self.session.set(node, ttl=ttl, attributes={"data_n": self.random.choice([None, 1, 2])})
+        self.born.pop(node, None)
+        if ttl is not None:
+            self.born[node] = (self.session.state.working_cycle, ttl)
+
+    def replace(self) -> None:
+        content = make_content("dialogue", text=self.random.choice("abcdefg"))
+        self.session.replace(self.some_node(), content)
 
     def move(self) -> None:
         plan = self.session.plan_move(

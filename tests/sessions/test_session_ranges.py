@@ -61,6 +61,14 @@ def test_ranges_by_cycle(history):
     assert result["snapshots"][0] == {"kind": "c", "value": 2, "label": "@c2", "cycle": 2}
 
 
+def test_a_range_that_begins_with_the_empty_tree_includes_it(history):
+    for text in ("@c0..@c2 ^root .cb", "@t-4..@t-2 ^root .cb"):
+        result = history.select(text)
+        assert [ref["cycle"] for ref in result["snapshots"]] == [2, 1, 0]
+        assert result["diffs"][-1]["added_ids"] == history.select("@c1 ^root .cb") != []
+        assert "warnings" not in result
+
+
 def test_one_snapshot_has_no_differences(history):
     assert history.select("@t0..@t0 .cb")["diffs"] == []
 

@@ -279,3 +279,20 @@ def test_forged_exports_are_refused_by_name_or_still_make_sense(busy):
             session.commit()
             session.compile()
             session.select("*")
+
+
+def test_a_session_from_before_times_were_kept_replays_to_the_same_bytes():
+    """Edits of its system blocks stand right after what they edit, with times in between."""
+    kept = Path(__file__).parent / "recorded" / "system_edits.json"
+    told = json.loads(kept.read_text(encoding="utf-8"))
+    session = import_session(told["export"], "again")
+    assert session.export().decode() == told["export"]
+    at = [f"@c{cycle}" for cycle in range(session.cycle + 1)] + ["@w"]
+    assert [session.render(address).decode() for address in at] == told["rendered"]
+    first = session.select("^sys > .cb")[:2]
+    assert first[0] == "a"
+    assert session.view().node(first[1]).references == ("a",)
+    # What is written from now on comes later.
+    edit = session.edit("a", make_content("instruction", text="again")).node_id
+    assert session.select("@w ^sys > .cb")[-1] == edit
+    assert Session.replay(session.records).export() == session.export()

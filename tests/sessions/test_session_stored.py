@@ -35,7 +35,7 @@ def everything(state: State) -> dict[str, Any]:
         "regions": history.regions,
         "root": history.root_id,
         "working": history.working,
-        "due": {cycle: list(ids) for cycle, ids in sorted(live.due.items()) if ids},
+        "due": {cycle: sorted(ids) for cycle, ids in sorted(live.due.items()) if ids},
         "overdue": sorted(live.overdue),
         "released": sorted(live.released),
         "referrers": sorted((k, list(v)) for k, v in live.referrers.items()),

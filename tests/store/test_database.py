@@ -184,7 +184,7 @@ def test_no_query_can_reach_outside(database: Database, tmp_path: Path) -> None:
         with pytest.raises(DatabaseError):
             database.rows(statement)
     names = {path.name for path in tmp_path.iterdir()} - {"index.duckdb.wal"}
-    assert names == {"index.duckdb", "secret.csv"}
+    assert names == {"index.duckdb", "secret.csv", "spill"}
 
 
 def test_a_file_that_turned_out_damaged_is_not_folded(tmp_path: Path) -> None:

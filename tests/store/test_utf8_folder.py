@@ -52,7 +52,7 @@ def noted(database: Database) -> list[tuple[str]]:
 
 def test_a_name_in_utf8_is_used_as_it_is(tmp_path: Path) -> None:
     place = Utf8Folder(tmp_path / "käse")
-    assert (place.path, place.is_renamed) == (tmp_path / "käse", False)
+    assert place.path == tmp_path / "käse"
     place.close()
 
 
@@ -75,10 +75,10 @@ def test_what_is_written_is_in_the_folder_and_comes_back(odd: Path) -> None:
 
 def test_what_does_not_fit_into_memory_goes_beside_it(odd: Path) -> None:
     database = Database(odd / "index.duckdb")
-    with database.transaction() as connection:
-        connection.execute(SPILLS)
-        assert list((odd / "index.duckdb.tmp").iterdir())
-        assert connection.execute("SELECT count(DISTINCT text) FROM big").fetchone() == (1500000,)
+    with database.reading() as cursor:
+        cursor.execute(SPILLS)
+        assert list((odd / "spill").iterdir())
+        assert cursor.execute("SELECT count(DISTINCT text) FROM big").fetchone() == (1500000,)
     database.close()
     assert os.listdir(odd) == ["index.duckdb"]
 

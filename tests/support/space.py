@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +99,7 @@ class Space:
 
     def frame(self, path: str, frame_type: str = "outline", agent: str | None = None) -> Any:
         """The one frame of a type that get_node shows."""
-        (found,) = self.engine.get_node(path, frame_type=frame_type, agent=agent)["frames"]
+        found, *_ = self.engine.get_node(path, frame_type=frame_type, agent=agent)["frames"]
         return found
 
     def freshness(self, path: str, frame_type: str = "outline") -> str:
@@ -124,3 +126,23 @@ class Space:
         found = self.engine.validate()
         assert found["errors"] == []
         assert found["valid"]
+
+
+def settled(files: dict[str, str], declared: str | None = None) -> Space:
+    """A workspace of one's own with these files, scanned and with every frame made.
+
+    It is made once in a process, and copied: an example of a property costs no more than that.
+    """
+    return Space(copy_of=_settled(tuple(files.items()), declared))
+
+
+@cache
+def _settled(files: tuple[tuple[str, str], ...], declared: str | None) -> Path:
+    made = Space()
+    if declared is not None:
+        made.declare(declared)
+    made.fill(dict(files))
+    made.settle()
+    made.engine.close()
+    atexit.register(shutil.rmtree, made.base, ignore_errors=True)
+    return made.root

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,20 +83,36 @@ def call(root: Path, agent: str | None, tool: str, /, **arguments: Any) -> Any:
 
 
 def answer(result: Any) -> dict[str, Any]:
-    """The structured answer of a call that went well."""
+    """The document of a call that went well; there is no second copy of it."""
     assert not result.is_error, result.content
-    found: dict[str, Any] = result.structured_content
+    assert result.structured_content is None
+    found: dict[str, Any] = json.loads(result.content[0].text)
     return found
 
 
+def texts(result: Any) -> list[str]:
+    """The texts that an answer shows after its document, without their fences."""
+    answer(result)
+    return [unfenced(block.text) for block in result.content[1:]]
+
+
+def unfenced(block: str) -> str:
+    """A text as it stands between its fences."""
+    found = re.search(r"^(`{3,})\n(.*)\n\1\Z", block, re.DOTALL | re.MULTILINE)
+    assert found, block
+    assert found.group(1) not in found.group(2)
+    return found.group(2)
+
+
 def refusal(result: Any) -> dict[str, str]:
-    """The structured error of a call that was refused, which its text tells too."""
+    """The error of a call that was refused: a message, what to do, and a code, in words alone."""
     assert result.is_error
-    error: dict[str, str] = result.structured_content["error"]
-    assert error["message"] in result.content[0].text
-    assert error["hint"]
-    assert error["hint"] in result.content[0].text
-    return error
+    assert result.structured_content is None
+    (block,) = result.content
+    found = re.fullmatch(r"(.+)\nWhat to do: (.+)\n\(([\w-]+)\)", block.text, re.DOTALL)
+    assert found, block.text
+    message, hint, code = found.groups()
+    return {"message": message, "hint": hint, "code": code}
 
 
 def stdio(root: Path, *arguments: str) -> StdioServerParameters:

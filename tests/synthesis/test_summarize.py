@@ -142,7 +142,7 @@ def test_only_missing_frames() -> None:
     [
         ("", ""),
         ("[python] Does things.\ndef f()\n", "Does things."),
-        ("[python]\nclass A -- The A.\ndef f()\n", "The A."),
+        ("[python]\nclass A -- The A.\ndef f()\n", "A, f"),
         ("[python]\ndef _p()\ndef f(a)\nX = 1\n", "f, X"),
         ("[markdown] Title\n> It is. More.\n", "Title -- It is."),
         ("[folder]\n- a.py -- x\nalso: b, c\n", "a.py, b, c"),

@@ -155,6 +155,35 @@ def test_an_edit_on_disk_changes_the_page_without_reload(
     assert seen.loads == loads
 
 
+def test_notes_are_followed_without_reload(site: Any, see: Callable[..., Seen]) -> None:
+    path = "docs/followed.md"
+    file = site.root / path
+    file.write_text("# Followed\n\nBy a page.\n")
+    seen = see(site)
+    with site.workspace() as workspace:
+        workspace.status()
+        page = seen.goto(f"/node?path={path}")
+        page.evaluate("window.marker = 'same page'")
+        loads = seen.loads
+        note = {"frame_type": "note", "agent": "reviewer"}
+        first = workspace.put_frame(path, "The first word.", **note)["frame_id"]
+        page.wait_for_selector('#frames :text("The first word.")')
+        workspace.put_frame(path, "The second word.", **note)
+        page.wait_for_selector('#frames :text("The second word.")')
+        assert page.locator('#frames :text("The first word.")').count()
+        workspace.put_frame(path, "The last word.", replaces=[first], **note)
+        page.wait_for_selector('#frames :text("The first word.")', state="detached")
+    before = file.read_text()
+    file.write_text(before + "More.\n")
+    page.wait_for_selector('#frames :text("the content it was written about changed")')
+    file.write_text(before)
+    page.wait_for_selector(
+        '#frames :text("the content it was written about changed")', state="detached"
+    )
+    assert page.evaluate("window.marker") == "same page"
+    assert seen.loads == loads
+
+
 def test_a_stale_frame_turns_colour(site: Any, see: Callable[..., Seen]) -> None:
     path = "gateway/internal/api/handler.go"
     with site.workspace() as workspace:

@@ -245,10 +245,10 @@ def test_a_deleted_journal_is_damage_and_repair_loses_nothing(noted: Space, plac
     repair(fresh)
     with Engine(fresh) as engine:
         assert said(engine) == said(noted.engine)
-        # The older note came back as history, not over the one that took its place.
+        # The older note came back before the one that was said last.
         history = engine.list_frames("README.md", frame_type="note", content=True)["frames"]
-        assert {frame["content"]: frame["head"] for frame in history} == {
-            "later words": True, "note 0 on README.md": False,
+        assert {frame["content"]: (frame["head"], frame["live"]) for frame in history} == {
+            "later words": (True, True), "note 0 on README.md": (False, True),
         }  # fmt: skip
         assert engine.list_agents() == noted.engine.list_agents()
         assert engine.validate()["valid"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -192,14 +193,14 @@ def test_a_link_in_the_place_of_a_rewriting_is_refused(edited: Space) -> None:
 
 
 OLD = """
-INSERT INTO frame_log SELECT 1, unhex(sha256('f' || range)), 'old/' || range % 1000, 'outline',
+INSERT INTO frame_log SELECT 1, unhex(sha256('f' || range)), 'pkg1/m' || range % 1000, 'outline',
   'merkle:outline', unhex(sha256('b' || range)), unhex(sha256('c' || range)),
   unhex(sha256('n' || range)), NULL, '{}', 0 FROM range(100000);
-INSERT INTO head_log SELECT 1, 'old/' || range % 1000, 'outline', 'merkle:outline',
+INSERT INTO head_log SELECT 1, 'pkg1/m' || range % 1000, 'outline', 'merkle:outline',
   unhex(sha256('f' || range)), unhex(sha256('b' || range)), unhex(sha256('c' || range)),
   NULL, NULL, 'generated' FROM range(100000);
-INSERT INTO bodies SELECT unhex(sha256('c' || range)), 'body of ' || range, range + 1000, 3
-  FROM range(100000);
+INSERT INTO bodies SELECT unhex(sha256('c' || range)), 'body of ' || range, range + 1000, 3,
+  ('0x' || sha256('c' || range)[1:8])::UINTEGER FROM range(100000);
 """
 """A hundred thousand frames, with their heads and bodies."""
 
@@ -241,6 +242,65 @@ def test_a_note_reads_no_more_rows_when_there_are_many_old_frames(
     assert not space.note("pkg1/m1.py", "with many")["created"]
     shown = space.engine.list_frames("pkg1/m1.py", frame_type="note", content=True)["frames"]
     assert [one["content"] for one in shown][:2] == ["with many", "with none"]
+
+
+def test_a_note_is_looked_for_in_no_history(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a new note costs is its node's: no log that grows with every save is searched."""
+    fill(space)
+    space.note("pkg1/m1.py", "registers the agent, too")
+    space.reopen()
+    asked: list[str] = []
+    rows, stream = Database.rows, Database.stream
+
+    def told(database: Database, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        asked.append(statement)
+        return rows(database, statement, parameters)
+
+    def streamed(database: Database, statement: str) -> Iterator[Row]:
+        asked.append(statement)
+        return stream(database, statement)
+
+    monkeypatch.setattr(Database, "rows", told)
+    monkeypatch.setattr(Database, "stream", streamed)
+    assert space.note("pkg1/m1.py", "another")["created"]
+    assert asked
+    logs = ("frame_log", "input_lists", "memo ", "node_log", "postings", "model_results")
+    # What is known of one note by its id is found among the notes, not among all frames.
+    own = "WHERE n.frame_id IN (SELECT unnest(?::BLOB[]))"
+    searched = [each for each in asked if any(log in each for log in logs) and own not in each]
+    assert searched == []
+    # Bodies by a number that the library has in its statistics, or by the short hash.
+    bodies = [each for each in asked if "FROM bodies" in each and "number)" not in each]
+    assert all("WHERE short = ?" in each for each in bodies)
+    assert len(bodies) == 1
+    assert len([each for each in asked if "head_log" in each]) <= 3
+
+
+@pytest.mark.soak
+def test_a_note_among_a_million_frames_costs_what_it_costs_among_few(
+    record_property: Callable[[str, object], None],
+) -> None:
+    few, many = Space(), Space()
+    try:
+        for space in (few, many):
+            fill(space)
+            space.note("pkg1/m1.py", "registers the agent, too")
+        with many.engine.database.transaction() as connection:
+            connection.execute(OLD.replace("100000", "1000000"))
+        spent: dict[Space, list[float]] = {few: [], many: []}
+        # In turns, so that what else the machine does falls on both.
+        for number in range(9):
+            for space, times in spent.items():
+                space.reopen()
+                started = time.process_time()
+                space.note("pkg1/m1.py", f"note {number}")
+                times.append(time.process_time() - started)
+        ratio = min(spent[many]) / min(spent[few])
+        record_property("ratio", round(ratio, 2))
+        assert ratio < 2, spent
+    finally:
+        few.close()
+        many.close()
 
 
 KILLED = """
@@ -295,6 +355,6 @@ def test_a_kill_between_any_two_steps_leaves_a_working_index(edited: Space, mome
         assert engine.log()["roots"][0] == root
         assert engine.validate()["errors"] == []
         assert engine.get_node("pkg1/m1.py", frame_type="note")["frames"][0]["content"] == "kept"
-        assert engine.compact()["bytes_after"] < 4 << 20
+        assert engine.compact()["bytes_after"] < 5 << 20
         assert engine.validate()["errors"] == []
     edited.open()

@@ -52,7 +52,7 @@ def test_export_and_import_round_trip(noted: Space) -> None:
         assert {action for action, _ in clone.events()} == {"reused"}
         assert contents(clone)["notes"] == contents(noted)["notes"]
         assert contents(clone)["agents"] == contents(noted)["agents"]
-        assert clone.frame("src/one/a.py", "note")["content"] == "second"
+        assert said(clone) == {"first", "second"}
         again = clone.engine.import_pack(pack, trust=True)
         assert again["added"] == 0
         clone.valid()
@@ -166,7 +166,13 @@ def test_a_pack_with_a_forged_record_changes_nothing(project: Space) -> None:
         clone.close()
 
 
-def test_an_imported_note_does_not_hide_a_later_one_of_ones_own(noted: Space) -> None:
+def said(space: Space) -> set[str]:
+    """What the notes about a file say that count."""
+    found = space.engine.get_node("src/one/a.py", frame_type="note")["frames"]
+    return {frame["content"] for frame in found}
+
+
+def test_imported_notes_join_ones_own(noted: Space) -> None:
     pack = noted.base / "all.pack"
     clone = noted.clone()
     try:
@@ -177,16 +183,12 @@ def test_an_imported_note_does_not_hide_a_later_one_of_ones_own(noted: Space) ->
         noted.note("src/one/a.py", "third, there")
         noted.engine.export_pack(pack)
         clone.engine.import_pack(pack, trust=True)
-        assert clone.frame("src/one/a.py", "note")["content"] == "third, here"
-        history = clone.engine.list_frames("src/one/a.py", frame_type="note", content=True)
-        assert {frame["content"] for frame in history["frames"]} == {
-            "first", "second", "third, here", "third, there",
-        }  # fmt: skip
+        assert said(clone) == {"first", "second", "third, here", "third, there"}
         clone.engine.close()
         (clone.root / ".merkle/index.duckdb").unlink()
         clone.open()
         clone.engine.scan()
-        assert clone.frame("src/one/a.py", "note")["content"] == "third, here"
+        assert said(clone) == {"first", "second", "third, here", "third, there"}
         clone.valid()
     finally:
         clone.close()
@@ -200,7 +202,8 @@ def test_an_older_note_said_again_is_the_head_elsewhere_too(noted: Space) -> Non
     try:
         clone.engine.scan()
         clone.engine.import_pack(pack, trust=True)
-        assert clone.frame("src/one/a.py", "note")["content"] == "first"
+        (head,) = clone.engine.get_head("src/one/a.py", frame_type="note")["heads"]
+        assert clone.engine.get_frame(head["frame_id"])["content"] == "first"
     finally:
         clone.close()
 
@@ -212,10 +215,11 @@ def test_an_imported_successor_of_ones_own_note_takes_its_place(noted: Space) ->
         clone.engine.scan()
         noted.engine.export_pack(pack)
         clone.engine.import_pack(pack, trust=True)
-        noted.note("src/one/a.py", "third, there")
+        noted.note("src/one/a.py", "third, there", replace_mine=True)
         noted.engine.export_pack(pack)
         assert clone.engine.import_pack(pack, trust=True)["added"] == 1
-        assert clone.frame("src/one/a.py", "note")["content"] == "third, there"
+        assert said(clone) == {"third, there"}
+        clone.valid()
     finally:
         clone.close()
 
@@ -268,7 +272,7 @@ def test_compaction_takes_only_rows_that_nothing_is_read_from(
 
     def told() -> Any:
         engine, paths = space.engine, [path for path, _ in space.engine.tree.walk()]
-        heads = engine.frames.store.heads()
+        heads = dict(engine.frames.store.each_head())
         return (
             heads,
             {
@@ -280,6 +284,7 @@ def test_compaction_takes_only_rows_that_nothing_is_read_from(
             [engine.explain(path) for path in paths],
             [engine.get_head(path) for path in paths],
             engine.sql("SELECT * FROM heads ORDER BY ALL")["rows"],
+            engine.sql("SELECT * FROM notes ORDER BY ALL")["rows"],
             engine.frames.store.next_seq(),
         )
 

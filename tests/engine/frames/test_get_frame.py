@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexer.engine.frames.read import UnknownFrameError
+from indexer.engine.frames.find import UnknownFrameError
 from tests.support.space import Space, python
 
 
@@ -21,11 +21,13 @@ def test_a_note_says_what_it_is_bound_to_and_what_took_its_place(space: Space) -
     note = {"frame_type": "note", "agent": "alice"}
     first = engine.put_frame("src/a.py", "first", **note)["frame_id"]
     assert engine.get_frame(first)["freshness"] == "fresh"
-    second = engine.put_frame("src/a.py", "second", meta={"why": "better"}, **note)["frame_id"]
+    better = {"meta": {"why": "better"}, "replaces": [first[:12]]}
+    second = engine.put_frame("src/a.py", "second", **better, **note)["frame_id"]
     old, new = engine.get_frame(first), engine.get_frame(second[:12])
     assert (old["content"], old["freshness"]) == ("first", "stale")
-    assert (old["supersedes"], old["superseded_by"]) == (None, second)
-    assert (new["supersedes"], new["superseded_by"]) == (first, None)
+    assert (old["because"], old["inputs"]) == (f"superseded by {second[:12]}", new["inputs"])
+    assert (old["supersedes"], old["superseded_by"]) == ([], second)
+    assert (new["supersedes"], new["superseded_by"]) == ([first], None)
     assert new["inputs"] == [{"input": "content", "id": node["content_id"]}]
     assert new["meta"] == {"why": "better"}
     assert new["tokens"] == 1

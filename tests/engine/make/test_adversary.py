@@ -57,10 +57,10 @@ def test_a_folder_with_a_child_that_failed_is_not_fresh(
 ) -> None:
     generate = workers._generate
 
-    def fails(generator: Any, source: Any) -> Any:
+    def fails(generator: Any, source: Any, *wanted: Any) -> Any:
         if source.name == "a.py":
             return workers.Generated(None, "ValueError: no")
-        return generate(generator, source)
+        return generate(generator, source, *wanted)
 
     project.write("src/one/a.py", python("a", args="x"))
     with monkeypatch.context() as patch:

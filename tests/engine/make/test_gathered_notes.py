@@ -16,7 +16,7 @@ from indexer.engine.frames.freshness import ON, SHA256, fresh_in, judge, note_ba
 from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType, undeclared_type
 from indexer.errors import UsageError
-from tests.support.space import Space, python
+from tests.support.space import Space, python, settled
 
 NOTES = '[types.outline]\nfile = "outline"\n[types.note]\nfolder = "concatenate"\n'
 
@@ -43,7 +43,7 @@ def test_a_declared_type_without_a_generator_takes_in_agents_notes(noted: Space)
 def test_a_new_note_makes_exactly_the_folders_above_it_stale(noted: Space) -> None:
     noted.note("src/deep/b.py", "first")
     noted.events()
-    noted.note("src/deep/b.py", "second")
+    noted.note("src/deep/b.py", "second", replace_mine=True)
     labels = noted.labels("note")
     stale = {path for path, label in labels.items() if label == "stale"}
     assert stale == {"", "src", "src/deep"}
@@ -122,14 +122,31 @@ def test_synthesis_of_a_type_that_is_not_declared(project: Space) -> None:
     shown = project.frame("src", "review")
     assert shown["frame_id"] == made["frame_id"]
     assert "risky" in shown["content"]
-    assert (shown["freshness"], shown["agent"]) == ("unmanaged", "merkle:concatenate")
+    assert (shown["freshness"], shown["agent"]) == ("fresh", "merkle:concatenate")
     # Nothing above the folder that was asked for, and nothing twice.
     assert project.engine.get_head("", frame_type="review")["heads"] == []
     assert project.engine.synthesize("src", frame_type="review")["frames"] == 0
-    project.note("src/one/a.py", "safe now", frame_type="review")
+    project.note("src/one/a.py", "safe now", frame_type="review", replace_mine=True)
+    told = {path: project.frame(path, "review") for path in ("src", "src/one", "src/two")}
+    assert [one["freshness"] for one in told.values()] == ["stale", "stale", "fresh"]
+    assert told["src"]["because"] == "the frames of src/one/a.py changed"
     again = project.engine.synthesize("src", frame_type="review")
     assert again["frame_id"] != made["frame_id"]
     assert "safe now" in project.frame("src", "review")["content"]
+    assert "risky" not in project.frame("src", "review")["content"]
+    for change, because in (
+        (lambda: project.write("src/one/a.py", "other"), "the frames of src/one/a.py changed"),
+        (lambda: project.write("src/one/new.py", "new"), "src/one/new.py came"),
+        (lambda: (project.root / "src/one/b.py").unlink(), "src/one/b.py is gone"),
+    ):
+        change()
+        shown = project.frame("src", "review")
+        assert (shown["freshness"], shown["because"]) == ("stale", because)
+        assert project.engine.explain("src", frame_type="review")["because"] == because
+        project.engine.synthesize("src", frame_type="review")
+        assert project.frame("src", "review")["freshness"] == "fresh"
+    project.reopen()
+    assert project.frame("src", "review")["freshness"] == "fresh"
     project.valid()
 
 
@@ -181,11 +198,9 @@ STEPS = st.lists(
 def test_after_any_steps_the_folders_are_what_a_rebuild_makes_of_them(
     steps: list[tuple[str, str, int]],
 ) -> None:
-    space, rebuilt = Space(), None
+    files = {"src/a.py": python("a"), "src/deep/b.py": python("b"), "doc/c.md": "# c\n"}
+    space, rebuilt = settled(files, NOTES), None
     try:
-        space.declare(NOTES)
-        space.fill({"src/a.py": python("a"), "src/deep/b.py": python("b"), "doc/c.md": "# c\n"})
-        space.settle()
         for action, path, number in steps:
             _take(space, action, path, number)
         fresh = _fresh_folders(space)
@@ -299,7 +314,7 @@ class Recomputed:
 
     def declared(self, kind: str) -> FrameType:
         tokens = self.frames.declared.tokens
-        return self.frames.types.get(kind) or undeclared_type(kind, "", None, tokens)
+        return self.frames.types.get(kind) or undeclared_type(kind, "", None, {}, tokens)
 
     def holds(self, path: str, kind: str, agent: str, head: Head) -> bool:
         declared, entry = self.declared(kind), self.tree.get(path)
@@ -375,11 +390,8 @@ class Recomputed:
 def test_what_counts_as_proved_is_what_a_full_recomputation_finds(
     moves: list[tuple[str, str, str]],
 ) -> None:
-    space = Space()
+    space = settled({"src/a.py": python("a"), "src/deep/b.py": python("b")}, BOUND)
     try:
-        space.declare(BOUND)
-        space.fill({"src/a.py": python("a"), "src/deep/b.py": python("b")})
-        space.settle()
         for one in moves:
             move(space, *one)
             Recomputed(space).check()

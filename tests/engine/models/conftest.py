@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from tests.support.asking import FILES, KEY, KEY_NAME, Asking, Serving, declarat
 from tests.support.model_server import ModelServer
 from tests.support.service import Service
 from tests.support.space import Space
+
+IGNORED = "merkle.toml\n.merkleignore\n"
 
 
 @pytest.fixture(autouse=True)
@@ -37,18 +40,31 @@ def server() -> Iterator[ModelServer]:
     made.stop()
 
 
+@pytest.fixture(scope="session")
+def asked_about() -> Iterator[Path]:
+    """The usual files with their index, closed: merkle.toml is ignored, and put in later."""
+    made = Space()
+    made.write(".merkleignore", IGNORED)
+    made.fill(FILES)
+    made.engine.scan()
+    made.engine.close()
+    yield made.root
+    shutil.rmtree(made.base)
+
+
 @pytest.fixture
-def asking(server: ModelServer) -> Iterator[Asking]:
+def asking(server: ModelServer, asked_about: Path) -> Iterator[Asking]:
     """Workspaces that ask the server: merkle.toml is ignored, so that it is no node itself."""
     made: list[Space] = []
 
     def make(files: dict[str, str] | None = None, **options: str) -> Space:
-        space = Space()
+        space = Space(copy_of=asked_about if files is None else None)
         made.append(space)
-        space.write(".merkleignore", "merkle.toml\n.merkleignore\n")
         space.declare(declaration(server.url, **options))
-        space.fill(FILES if files is None else files)
-        space.engine.scan()
+        if files is not None:
+            space.write(".merkleignore", IGNORED)
+            space.fill(files)
+            space.engine.scan()
         return space
 
     yield make

@@ -94,12 +94,14 @@ def test_only_the_user_sets_it(
 
 
 @pytest.mark.parametrize("key", sorted(EVERY.keys() - ONLY_THE_USER.keys()))
-def test_a_repository_sets_what_sends_nothing(key: str, tmp_path: Path) -> None:
+def test_a_repository_sets_what_sends_nothing(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(EVERY[key].variable, raising=False)
     values: dict[str, object] = {
-        "shared.read_only": True, "llm.limit_parameter": "max_tokens",
-        "llm.concurrency": 2, "llm.retries": 2,
+        "llm.limit_parameter": "max_tokens", "llm.concurrency": 2, "llm.retries": 2,
     }  # fmt: skip
-    value = values.get(key, 2000)
+    value = values.get(key, True if EVERY[key].unit == "flag" else 2000)
     (tmp_path / "merkle.toml").write_text(line(EVERY[key], value))
     got, *origin = found(tmp_path, key)
     assert (got, origin) == (value, ["file", "merkle.toml", False])

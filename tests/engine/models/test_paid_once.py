@@ -110,7 +110,7 @@ def test_a_service_that_stops_while_its_database_fails(
     running, _ = ask(service)
     server.wait_for(AT_ONCE)
     full.database()
-    service.signal(signal.SIGTERM)
+    service.signal(signal.SIGINT)
     for number, gate in enumerate(gates):
         gate.set()
         # One by one: each is journalled, though none before it could be stored.
@@ -138,7 +138,7 @@ def test_a_watcher_that_stops_while_its_database_fails(
     server.wait_for(AT_ONCE)
     service.converges()
     full.database()
-    service.signal(signal.SIGTERM)
+    service.signal(signal.SIGINT)
     for number, gate in enumerate(gates[: AT_ONCE - 1]):
         gate.set()
         has_answers(space.root, number + 1)
@@ -240,12 +240,25 @@ def test_a_service_that_stops_after_its_client_went(
     leave_in_the_middle(service, server)
     first.set()
     has_answers(space.root, 1)
-    service.signal(signal.SIGTERM)
+    service.signal(signal.SIGINT)
     later.set()
     assert service.wait() == 0
     assert answers(space.root) == AT_ONCE
     the_rest_is_asked(space, server, AT_ONCE)
     assert server.calls == EVERYTHING
+
+
+def test_sigterm_waits_for_no_answer(asking: Asking, serving: Serving, server: ModelServer) -> None:
+    server.always = held(threading.Event())
+    space = asking()
+    patience = "import indexer.service.maintainer as m, indexer.engine.models.intake as i\n"
+    service = serving(space, inject=patience + "m.GRACE = i.GRACE = 600.0")
+    running, _ = ask(service)
+    server.wait_for(AT_ONCE)
+    service.signal(signal.SIGTERM)
+    assert service.wait() == 0
+    running.join(60)
+    assert not running.is_alive()
 
 
 def test_settings_that_change_in_the_middle_cost_no_answer(

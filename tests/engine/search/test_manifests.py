@@ -63,7 +63,11 @@ def test_the_manifest_is_what_the_staged_compiler_froze(
     assert identity == shown["manifest_id"] == manifest_id(manifest)
     frozen = manifest["frozen"]
     by_message = sorted(shown["items"], key=lambda item: item["message"])
-    assert [m["id"] for m in frozen["messages"]] == [item["frame_id"] for item in by_message]
+    assert [m["id"] for m in frozen["messages"]] == [
+        item["frame_id"] or "source:{}:{}-{}".format(item["path"], *item["lines"])
+        for item in by_message
+    ]
+    assert {item["type"] for item in by_message} >= {"note", "source"}
     assert all("preview" not in message for message in frozen["messages"])
     assert manifest["hashes"] == shown["hashes"]
     assert manifest["tokenizer"] == "o200k_base"
@@ -217,15 +221,16 @@ def test_diff_compares_two_manifests(recorded: tuple[Space, dict[str, Any]]) -> 
     found = space.engine.diff(shown["manifest_id"][:10], "manifest:" + now["manifest_id"])
     assert (found["old"], found["new"]) == (shown["manifest_id"], now["manifest_id"])
     assert "src/two/c.py" in found["removed"]
-    assert "src/one/a.py" in found["modified"]
+    assert "src/one/b.py" in found["modified"]
+    assert "src/one/a.py" in found["removed"] + found["added"]
     old, new = (
         {(item["path"], item["type"]): item for item in one["items"]} for one in (shown, now)
     )
     for frame in found["frames"]:
         place = (frame["path"], frame["type"])
         was, is_now = old.get(place), new.get(place)
-        assert frame["old"] == (was and was["frame_id"])
-        assert frame["new"] == (is_now and is_now["frame_id"])
+        assert frame["old"] == (was and (was["frame_id"] or was["sha256"]))
+        assert frame["new"] == (is_now and (is_now["frame_id"] or is_now["sha256"]))
     same = space.engine.diff(now["manifest_id"], now["manifest_id"])
     assert (same["frames"], same["added"], same["removed"], same["modified"]) == ([], [], [], [])
     with pytest.raises(UnknownRootError, match="is a manifest"):

@@ -6,6 +6,7 @@ import shutil
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,8 @@ QUESTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
+# Of the whole run: a worker that takes cases over comes back to this module more than once.
+@pytest.fixture(scope="session")
 def library() -> Iterator[Space]:
     """The running interpreter's own modules and the larger of its packages, with every outline."""
     source = Path(sysconfig.get_paths()["stdlib"])
@@ -56,18 +58,26 @@ def library() -> Iterator[Space]:
     space.close()
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_the_expected_file_is_among_the_first_ten(library: Space, question: str) -> None:
-    expected = QUESTIONS[question]
-    found = library.engine.compose(query=question, budget=60_000)
-    assert expected in [item["path"] for item in found["items"][:10]]
+def first_files(found: Any) -> list[str]:
+    """The first ten paths, each of which may be shown in several pieces."""
+    return list(dict.fromkeys(item["path"] for item in found["items"]))[:10]
 
 
-@pytest.mark.parametrize("question", list(QUESTIONS)[:5])
-def test_it_is_there_within_an_ordinary_budget_too(library: Space, question: str) -> None:
-    found = library.engine.compose(query=question)
-    assert found["budget"] == 8000 >= found["tokens"]
-    assert QUESTIONS[question] in [item["path"] for item in found["items"][:10]]
+def test_the_expected_file_is_among_the_first_ten(library: Space) -> None:
+    missed = {}
+    for question, expected in QUESTIONS.items():
+        found = library.engine.compose(query=question, budget=60_000)
+        shown = first_files(found)
+        if expected not in shown:
+            missed[question] = shown
+    assert missed == {}
+
+
+def test_it_is_there_within_an_ordinary_budget_too(library: Space) -> None:
+    for question in list(QUESTIONS)[:5]:
+        found = library.engine.compose(query=question)
+        assert found["budget"] == 8000 >= found["tokens"]
+        assert QUESTIONS[question] in first_files(found), question
 
 
 def test_a_named_place_pulls_the_answer_towards_it(library: Space) -> None:

@@ -11,6 +11,7 @@ import pytest
 from indexer.core.clock import ManualClock
 from indexer.errors import UsageError
 from indexer.sessions import import_session
+from indexer.sessions.context import fenced, unfenced
 from tests.support.space import Space, python
 
 
@@ -47,7 +48,7 @@ def test_a_snapshot_says_exactly_what_was_seen(space: Space) -> None:
     space.engine.session_append("talk", type="dialogue", text="What is a tide?")
     thread = json.loads(space.engine.session_render("talk", snapshot="@w")["thread"])
     assert [m["content"] for m in thread] == [
-        *(m["content"] for m in composed["messages"]),
+        *(fenced(m["content"]) for m in composed["messages"]),
         "What is a tide?",
     ]
     space.engine.session_commit("talk")
@@ -77,15 +78,19 @@ def test_every_block_names_the_frame_that_it_shows(space: Space) -> None:
     pulled = space.engine.session_pull("talk", [], query="tide")
     texts = {node["id"]: str(node["content"]) for node in blocks(space)}
     for item in pulled["items"]:
-        heading = texts[item["id"]].partition("\n")[0]
-        assert heading == f"{item['path'] or '.'} ({item['type']} by {item['agent']})"
+        heading = unfenced(texts[item["id"]]).partition("\n")[0]
+        name = f"{item['path'] or '.'}" + (f"::{item['symbol']}" if item["symbol"] else "")
+        by = f" by {item['agent']})" if item["frame_id"] else ", lines "
+        assert heading.startswith(f"{name} ({item['type']}{by}")
+        assert (item["frame_id"] is None) == (item["content_id"] is not None)
     thread = json.loads(space.engine.session_render("talk", snapshot="@w")["thread"])
-    assert [m["content"] for m in thread] == [m["content"] for m in composed["messages"]]
+    assert [m["content"] for m in thread] == [fenced(m["content"]) for m in composed["messages"]]
+    assert {m["kind"] for m in thread} == {"context"}
 
 
 def test_context_goes_after_its_time(space: Space) -> None:
-    for ttl in (None, 3, 0):
-        space.engine.session_pull("talk", ["src/tide.py"], ttl=ttl)
+    for given in ({}, {"ttl": 3}, {"ttl": 0}):
+        space.engine.session_pull("talk", ["src/tide.py"], **given)
     counts = []
     for _ in range(5):
         space.engine.session_commit("talk")

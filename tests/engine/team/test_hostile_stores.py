@@ -110,7 +110,7 @@ def test_one_run_that_ends_keeps_the_leases_of_another(
     exchange = member.open().exchange
     assert isinstance(exchange, Exchange)
     asked = MemoKey(b"a" * 32)
-    assert exchange.lease_for_long([asked]) == {asked}
+    assert exchange.lease([asked]) == {asked}
     assert member.full_pass()["regenerated"] > 0
     with psycopg.connect(url, autocommit=True) as connection:
 

@@ -244,7 +244,7 @@ def test_a_stop_with_answers_under_way_is_a_gift_to_the_team(
         service.ready()
         running = asked_in_background(service)
         model.wait_for(3)
-        service.signal(signal.SIGTERM)
+        service.signal(signal.SIGINT)
         gate.set()
         assert service.wait() == 0
         running.join(60)
@@ -263,8 +263,8 @@ def test_a_lease_lasts_as_long_as_its_question_whatever_else_is_computed(
     exchange = engine.exchange
     assert exchange is not None
     asked, computed = MemoKey(b"a" * 32), MemoKey(b"b" * 32)
-    assert exchange.lease_for_long([asked]) == {asked}
-    exchange.get_or_compute({computed: 0}, lambda entry: None, lambda keys: [])
+    assert exchange.lease([asked]) == {asked}
+    exchange.compute_ours({computed: 0}, lambda entry: None, lambda keys: [])
 
     def expires() -> Any:
         with psycopg.connect(url) as connection:

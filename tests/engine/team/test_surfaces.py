@@ -268,7 +268,7 @@ def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(NotInstalledError) as refused:
         open_store("postgresql://h/d", "team", 1)
-    assert "merkle[shared]" in refused.value.hint
+    assert "merkle-indexer[shared]" in refused.value.hint
 
 
 # -- the client's patience

@@ -100,6 +100,6 @@ def test_an_ambiguous_root_lists_the_candidates(engine: Engine) -> None:
 
 def test_nothing_recorded_yet(workspace: Path) -> None:
     with Engine.create(workspace) as engine:
-        assert engine.log() == {"roots": []}
+        assert engine.log() == {"roots": [], "lost": []}
         with pytest.raises(UnknownRootError, match="nothing"):
             engine.diff("@-0", "@-0")

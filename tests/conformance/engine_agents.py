@@ -77,7 +77,9 @@ def test_concurrent_agents_do_not_corrupt_state(project: Space) -> None:
                     frame_type="note", agent=agent,
                 ).result()  # fmt: skip
                 mine = project.engine.get_node("src/one/a.py", agent=agent)["frames"]
-                assert [frame["content"] for frame in mine] == [f"{agent} {number}"]
+                assert [frame["content"] for frame in mine] == [
+                    f"{agent} {written}" for written in range(number, -1, -1)
+                ]
         except BaseException as problem:
             failed.append(problem)
 
@@ -91,6 +93,7 @@ def test_concurrent_agents_do_not_corrupt_state(project: Space) -> None:
     frames = project.engine.list_frames("src/one/a.py", frame_type="note")["frames"]
     assert len(frames) == 32
     assert sum(frame["head"] for frame in frames) == 4
+    assert all(frame["live"] for frame in frames)
     project.valid()
 
 

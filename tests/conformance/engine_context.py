@@ -85,7 +85,6 @@ def test_error_handling_is_deterministic(project: Space) -> None:
     for call in (
         lambda: engine.get_node("no/such"),
         lambda: engine.get_node("src", view="nonsense"),
-        lambda: engine.get_node("src", max_frames=-1),
         lambda: engine.put_frame("src", "x", frame_type="note", agent="rex"),
         lambda: engine.regenerate("", frame_type="nonsense"),
         lambda: engine.synthesize("README.md", frame_type="outline"),

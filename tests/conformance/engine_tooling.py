@@ -27,7 +27,7 @@ from indexer.cli.group import cli
 from indexer.service.client import connect
 from indexer.service.served import start_service
 from tests.support.waiting import PATIENCE
-from tests.support.wire import answer, call, end_service, fill, people, refusal
+from tests.support.wire import answer, call, end_service, fill, people, refusal, texts
 
 PACKAGE = Path(indexer.__file__).parent
 Run = Callable[..., Any]
@@ -62,9 +62,9 @@ def state(root: Path) -> Any:
 
 
 @pytest.fixture
-def other(project: Path) -> Iterator[Path]:
+def other(wired: Path) -> Iterator[Path]:
     """A second workspace of the same content, beside the first."""
-    root = project.with_name(project.name + "-other")
+    root = wired.with_name(wired.name + "-other")
     root.mkdir()
     fill(root)
     people(root)
@@ -91,25 +91,25 @@ COMMANDS = (
 # -- requirements
 
 
-def test_requirement_cli_or_tool_entrypoints(project: Path) -> None:
+def test_requirement_cli_or_tool_entrypoints(wired: Path) -> None:
     for line in COMMANDS:
-        assert isinstance(merkle(project, *line.split(), stdin="A note.\n"), dict), line
+        assert isinstance(merkle(wired, *line.split(), stdin="A note.\n"), dict), line
 
 
-def test_requirement_workspace_scoped_operations(project: Path, tmp_path: Path) -> None:
+def test_requirement_workspace_scoped_operations(wired: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("not of this workspace\n")
     before = outside.stat(), sorted(tmp_path.iterdir())
     for name in ("../outside.txt", str(outside), "src/../../outside.txt"):
-        assert merkle(project, "get-node", name, code=2)["error"]["message"]
-        assert refusal(call(project, "alice", "get_node", node=name))["message"]
+        assert merkle(wired, "get-node", name, code=2)["error"]["message"]
+        assert refusal(call(wired, "alice", "get_node", node=name))["message"]
     for line in COMMANDS:
-        merkle(project, *line.split(), stdin="A note.\n")
+        merkle(wired, *line.split(), stdin="A note.\n")
     assert (outside.stat(), sorted(tmp_path.iterdir())) == before
 
 
-def test_requirement_idempotent_tool_execution(project: Path) -> None:
-    seen = answer(call(project, "alice", "get_node", node="src/main.py"))["node_id"]
+def test_requirement_idempotent_tool_execution(wired: Path) -> None:
+    seen = answer(call(wired, "alice", "get_node", node="src/main.py"))["node_id"]
     calls: list[tuple[str, str, dict[str, Any]]] = [
         ("alice", "put_frame", {"node": "src/main.py", "seen": seen, "type": "note",
                                 "content": "Once."}),
@@ -117,11 +117,11 @@ def test_requirement_idempotent_tool_execution(project: Path) -> None:
         ("carol", "synthesize", {"node": "src", "type": "outline"}),
     ]  # fmt: skip
     for agent, name, arguments in calls:
-        answer(call(project, agent, name, **arguments))
-    once = state(project)
+        answer(call(wired, agent, name, **arguments))
+    once = state(wired)
     for agent, name, arguments in calls:
-        answer(call(project, agent, name, **arguments))
-    assert state(project) == once
+        answer(call(wired, agent, name, **arguments))
+    assert state(wired) == once
 
 
 def test_requirement_no_ui_specific_logic_in_core() -> None:
@@ -144,9 +144,9 @@ def test_requirement_no_ui_specific_logic_in_core() -> None:
     assert not found
 
 
-def test_requirement_editor_integration_hooks(project: Path) -> None:
+def test_requirement_editor_integration_hooks(wired: Path) -> None:
     """The watcher sees a save, regenerates, and whoever listens is called for each node."""
-    client = start_service(project, time.monotonic() + PATIENCE)
+    client = start_service(wired, time.monotonic() + PATIENCE)
     code = (
         "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
         "s.sendall(b'GET /v1/events HTTP/1.1\\r\\nHost: merkle\\r\\n\\r\\n');"
@@ -160,7 +160,7 @@ def test_requirement_editor_integration_hooks(project: Path) -> None:
         for line in listener.stdout:
             if line.startswith(": connected"):
                 break
-        (project / "src" / "main.py").write_text("def tide():\n    return 3\n")
+        (wired / "src" / "main.py").write_text("def tide():\n    return 3\n")
         events = []
         while not any(event["event"] == "frame" and event["path"] == "" for event in events):
             line = listener.stdout.readline()
@@ -177,7 +177,7 @@ def test_requirement_editor_integration_hooks(project: Path) -> None:
     }
 
 
-def test_requirement_agent_adapters(project: Path) -> None:
+def test_requirement_agent_adapters(wired: Path) -> None:
     for name, parameters in (
         ("read_context", ["node", "view"]),
         ("write_context", ["node", "frame"]),
@@ -185,7 +185,7 @@ def test_requirement_agent_adapters(project: Path) -> None:
     ):
         signature = inspect.signature(getattr(AgentAdapter, name))
         assert list(signature.parameters)[1:3] == parameters
-    with AgentAdapter.open(project, agent="carol") as adapter:
+    with AgentAdapter.open(wired, agent="carol") as adapter:
         context = adapter.read_context("src", ContextView(max_frames=1))
         assert (len(context.frames), context.frames[0].freshness) == (1, "fresh")
         written = adapter.write_context("src", NewFrame("note", "Tides.", context.node_id))
@@ -196,33 +196,39 @@ def test_requirement_agent_adapters(project: Path) -> None:
 # -- test criteria
 
 
-def test_criterion_tools_reproducible_from_cli(project: Path, other: Path) -> None:
+def test_criterion_tools_reproducible_from_cli(wired: Path, other: Path) -> None:
     """The same commands on the same content say the same, wherever it lies."""
     for line in ("get-node src", "list-frames src", "get-head src", "explain src",
                  "put-frame src - --type note --agent alice", "synthesize src --type outline",
                  "regenerate --plan", "log", "validate"):  # fmt: skip
-        first = merkle(project, *line.split(), stdin="Tides.\n")
+        first = merkle(wired, *line.split(), stdin="Tides.\n")
         assert first == merkle(other, *line.split(), stdin="Tides.\n"), line
         if not line.startswith("put-frame"):
-            assert first == merkle(project, *line.split()), line
+            assert first == merkle(wired, *line.split()), line
     # And a tool says over MCP what the command says.
-    shown = merkle(project, "get-node", "src")
-    told = plain(answer(call(project, "alice", "get_node", node="src")))
-    assert {key: told[key] for key in shown} == shown
+    shown = merkle(wired, "get-node", "src")
+    result = call(wired, "alice", "get_node", node="src", ids="full")
+    told = answer(result)
+    for key in ("node_id", "path", "kind", "content_id", "size", "children", "frame_count"):
+        assert told[key] == shown[key]
+    assert texts(result) == [frame["content"].rstrip("\n") for frame in shown["frames"]]
+    for mine, theirs in zip(told["frames"], shown["frames"], strict=True):
+        for key in ("frame_id", "type", "agent", "freshness", "tokens"):
+            assert mine[key] == theirs[key]
 
 
-def test_criterion_re_running_tools_yields_same_state(project: Path) -> None:
+def test_criterion_re_running_tools_yields_same_state(wired: Path) -> None:
     lines = [line for line in COMMANDS if not line.startswith("invalidate")]
     for line in lines:
-        merkle(project, *line.split(), stdin="A note.\n")
-    once = state(project)
+        merkle(wired, *line.split(), stdin="A note.\n")
+    once = state(wired)
     for line in lines:
-        merkle(project, *line.split(), stdin="A note.\n")
-    assert state(project) == once
+        merkle(wired, *line.split(), stdin="A note.\n")
+    assert state(wired) == once
 
 
-def test_criterion_tool_failures_do_not_corrupt_storage(project: Path) -> None:
-    before = state(project)
+def test_criterion_tool_failures_do_not_corrupt_storage(wired: Path) -> None:
+    before = state(wired)
     refused: list[tuple[str | None, str, dict[str, Any]]] = [
         ("bob", "put_frame", {"node": "src", "seen": "abcdef", "type": "note", "content": "x"}),
         ("alice", "put_frame", {"node": "src", "seen": "abcdef", "type": "note", "content": "x"}),
@@ -234,22 +240,22 @@ def test_criterion_tool_failures_do_not_corrupt_storage(project: Path) -> None:
         (None, "regenerate", {}),
     ]
     for agent, name, arguments in refused:
-        refusal(call(project, agent, name, **arguments))
+        refusal(call(wired, agent, name, **arguments))
     for line in ("put-frame src - --type outline --agent alice", "get-node src/gone",
                  "synthesize src --type No+Type", "diff @-99 @-0"):  # fmt: skip
-        merkle(project, *line.split(), code=2, stdin="x")
-    assert state(project) == before
+        merkle(wired, *line.split(), code=2, stdin="x")
+    assert state(wired) == before
     # A kill in the middle of it is only another failure.
-    with Workspace.open(project) as workspace:
+    with Workspace.open(wired) as workspace:
         pid = workspace.status()["service"]["pid"]
     os.kill(pid, signal.SIGKILL)
-    while connect(project) is not None:
+    while connect(wired) is not None:
         time.sleep(0.02)
-    assert merkle(project, "validate", "--content")["valid"]
-    assert state(project) == before
+    assert merkle(wired, "validate", "--content")["valid"]
+    assert state(wired) == before
 
 
-def test_criterion_clear_separation_from_core_engine(project: Path) -> None:
+def test_criterion_clear_separation_from_core_engine(wired: Path) -> None:
     """The engine works in a process that cannot even import an edge of the product."""
     code = (
         "import sys\n"
@@ -266,19 +272,19 @@ def test_criterion_clear_separation_from_core_engine(project: Path) -> None:
         "    print(get_node(engine, 'src')['frames'][0]['freshness'])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, project], capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-c", code, wired], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.stdout == "fresh\n", done.stderr
 
 
-def test_criterion_workspace_operations_are_isolated(project: Path, other: Path) -> None:
+def test_criterion_workspace_operations_are_isolated(wired: Path, other: Path) -> None:
     untouched = state(other)
-    seen = answer(call(project, "alice", "get_node", node="src/main.py"))["node_id"]
+    seen = answer(call(wired, "alice", "get_node", node="src/main.py"))["node_id"]
     note = {"node": "src/main.py", "seen": seen, "type": "note", "content": "Only here."}
-    answer(call(project, "alice", "put_frame", **note))
-    (project / "src" / "main.py").write_text("changed = True\n")
-    answer(call(project, "alice", "regenerate"))
-    merkle(project, "agent", "add", "zoe", "--role", "writer")
+    answer(call(wired, "alice", "put_frame", **note))
+    (wired / "src" / "main.py").write_text("changed = True\n")
+    answer(call(wired, "alice", "regenerate"))
+    merkle(wired, "agent", "add", "zoe", "--role", "writer")
     assert state(other) == untouched
     assert connect(other) is None, "a call for one workspace started a service for another"
     with Workspace.open(other) as workspace:

@@ -1,0 +1,272 @@
+"""Commands handed over to the process that a service keeps ready: the same bytes, sooner."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.cli.thin import ASKED
+from tests.support.waiting import wait_until
+
+MERKLE = [sys.executable, "-m", "indexer.cli"]
+LINES = {
+    "status": [["status"], ["status", "--tree"], ["status", "--quiet"], ["status", "--no-wait"]],
+    "scan": [["scan"], ["scan", "--quiet"]],
+    "get-node": [["get-node", "a.py"], ["get-node", "nowhere"], ["get-node", "-"]],
+    "list-frames": [["list-frames", "a.py"]],
+    "get-frame": [["get-frame", "000000"]],
+    "get-head": [["get-head", ""]],
+    "explain": [["explain", "a.py"]],
+    "compose": [["compose", "--query", "add"], ["compose", "--budget", "-3"]],
+    "replay": [["replay", "0" * 12]],
+    "log": [["log"], ["log", "-n", "x"]],
+    "diff": [["diff", "@-0", "@-0"], ["diff"]],
+    "sql": [["sql", "SELECT count(*) FROM nodes"], ["sql", "DROP TABLE x"]],
+}
+VARYING = ("seconds", "freshness_as_of")
+
+
+@pytest.fixture
+def served(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A workspace with a real service and its ready process."""
+    (workspace / "a.py").write_text('"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n')
+    (workspace / "sub").mkdir()
+    (workspace / "sub" / "b.md").write_text("# About b\n")
+    monkeypatch.setenv("MERKLE_SERVICE_READY", "yes")
+    watching = subprocess.Popen(
+        [*MERKLE, "-C", str(workspace), "watch", "--quiet"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(_ready, "the ready process listens")
+        wait_until(lambda: _run(workspace, "status").returncode == 0, "the frames are made")
+        yield workspace
+    finally:
+        watching.terminate()
+        watching.wait(30)
+
+
+def _ready() -> list[Path]:
+    return list(Path(os.environ["XDG_RUNTIME_DIR"], "merkle").glob("*.ready"))
+
+
+def _run(
+    folder: Path, *line: str, handed: bool = True, text: str = "a.py\nsub/b.md\n", **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "MERKLE_SERVICE_READY": "yes" if handed else "no", **more}
+    return subprocess.run(
+        [*MERKLE, *line], cwd=folder, env=environment, input=text.encode(), capture_output=True,
+        timeout=60,
+    )  # fmt: skip
+
+
+def _hand_over(folder: Path, before: str, *line: str) -> subprocess.CompletedProcess[str]:
+    code = f"import sys; {before}; from indexer.cli.thin import hand_over;"
+    code += "status = hand_over(sys.argv[1:]); print(status, file=sys.stderr)"
+    return subprocess.run(
+        [sys.executable, "-c", code, *line], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+def _told(done: subprocess.CompletedProcess[bytes]) -> tuple[int, Any, bytes]:
+    out: Any = done.stdout
+    if out.startswith(b"{"):
+        out = {k: v for k, v in json.loads(out).items() if k not in VARYING}
+    elif b" s\n" in out:
+        out = out[: out.rindex(b" in ")] if b" in " in out else out
+    return done.returncode, out, done.stderr
+
+
+def test_every_command_says_the_same_both_ways(served: Path) -> None:
+    assert LINES.keys() == ASKED
+    for lines in LINES.values():
+        for line in lines:
+            for form in ([], ["--json"]):
+                handed, here = (_run(served, *line, *form, handed=way) for way in (True, False))
+                assert _told(handed) == _told(here), line
+    assert _hand_over(served, "pass", "status").stderr == "0\n"
+
+
+def test_a_folder_inside_and_a_named_one_mean_the_same(served: Path, tmp_path: Path) -> None:
+    here = _run(served, "get-node", "sub/b.md", handed=False).stdout
+    assert _run(served / "sub", "get-node", "b.md").stdout == here
+    named = ["-C", str(served), "get-node", "sub/b.md"]
+    assert _run(tmp_path, *named).stdout == here
+    assert _hand_over(tmp_path, "pass", *named).stderr == "0\n"
+
+
+def test_a_terminal_sees_the_same_colours(served: Path) -> None:
+    def shown(handed: bool) -> bytes:
+        seen = bytearray()
+
+        def read(descriptor: int) -> bytes:
+            piece = os.read(descriptor, 1 << 16)
+            seen.extend(piece)
+            return piece
+
+        environment = {"MERKLE_SERVICE_READY": "yes" if handed else "no", "TERM": "xterm"}
+        line = ["env", *(f"{k}={v}" for k, v in environment.items()), *MERKLE, "-C", str(served)]
+        pty.spawn([*line, "status"], read, lambda descriptor: b"")
+        return bytes(seen)
+
+    handed = shown(True)
+    assert b"\x1b[" in handed
+    assert handed == shown(False)
+
+
+def test_nothing_but_the_interpreters_own_is_loaded(served: Path) -> None:
+    done = _hand_over(served, "before = set(sys.modules)", "status", "--quiet")
+    assert done.stderr == "0\n"
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import indexer.cli.main; from indexer.cli.thin import hand_over\n"
+        "hand_over(sys.argv[1:])\n"
+        "print(sorted(set(sys.modules) - before), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "status"], cwd=served, capture_output=True, text=True
+    )
+    loaded = set(eval(done.stderr))
+    assert loaded <= {
+        "indexer", "indexer.cli", "indexer.cli.main", "indexer.cli.thin", "indexer.service",
+        "indexer.service.whose_socket", "__future__", "_socket", "importlib", "hashlib",
+        "importlib._bootstrap", "importlib._bootstrap_external", "_hashlib", "_blake2", "gc",
+        "warnings",
+    }  # fmt: skip
+
+
+def test_what_writes_files_or_is_of_another_release_is_not_handed_over(served: Path) -> None:
+    assert _hand_over(served, "pass", "report", "r.html").stderr == "None\n"
+    assert _hand_over(served, "pass", "export", "p").stderr == "None\n"
+    assert _hand_over(served, "pass", "log", "-C", "elsewhere").stderr == "None\n"
+    other = "import indexer; indexer.__version__ = 'other'"
+    assert _hand_over(served, other, "status").stderr == "None\n"
+
+
+def test_names_of_programs_are_not_handed_on(served: Path) -> None:
+    code = (
+        "from indexer.cli.thin import request; import os;"
+        "os.environ.update(PATH='/hostile', LD_PRELOAD='/x.so', NO_COLOR='1');"
+        "print(request(['status']))"
+    )
+    sent = subprocess.run([sys.executable, "-c", code], cwd=served, capture_output=True).stdout
+    assert b"hostile" not in sent
+    assert b"LD_PRELOAD" not in sent
+    assert b"NO_COLOR=1" in sent
+
+
+def test_an_interrupt_reaches_the_command_and_its_end_the_client(served: Path) -> None:
+    slow = "SELECT count(*) FROM range(100000000000)"
+    asking = subprocess.Popen(
+        [*MERKLE, "sql", slow, "--timeout", "60"], cwd=served, stderr=subprocess.DEVNULL
+    )
+    wait_until(lambda: len(_children()) > 0, "the copy runs")
+    asking.send_signal(signal.SIGINT)
+    assert asking.wait(30) == 128 + signal.SIGINT
+    wait_until(lambda: not _children(), "the copy has ended")
+
+
+def test_a_command_ends_with_whoever_asked_for_it(served: Path) -> None:
+    slow = "SELECT count(*) FROM range(100000000000)"
+    asking = subprocess.Popen([*MERKLE, "sql", slow, "--timeout", "60"], cwd=served)
+    wait_until(lambda: len(_children()) > 0, "the copy runs")
+    asking.kill()
+    asking.wait(30)
+    wait_until(lambda: not _children(), "the copy has ended")
+
+
+def test_it_ends_with_the_service_however_that_ends(served: Path) -> None:
+    status = json.loads(_run(served, "status", "--json").stdout)
+    process = _process()
+    os.kill(status["service"]["pid"], signal.SIGKILL)
+    wait_until(lambda: not _is_alive(process), "the ready process has ended")
+    assert _hand_over(served, "pass", "status").stderr == "None\n"
+    assert json.loads(_run(served, "status", "--json").stdout)["service"]["running"] is False
+
+
+def _process() -> int:
+    """The ready process of this test's service, by the runtime folder that it was given."""
+    runtime = f"XDG_RUNTIME_DIR={os.environ['XDG_RUNTIME_DIR']}".encode()
+    found = [
+        pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        if b"indexer.cli.ready" in _read(pid, "cmdline") and runtime in _read(pid, "environ")
+    ]
+    # Copies of it look the same; the first one came first.
+    return min(found)
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def _children() -> list[str]:
+    pid = _process()
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def _is_alive(pid: int) -> bool:
+    return bool(_read(pid, "cmdline"))
+
+
+def test_a_service_in_the_background_is_started_found_and_stopped(workspace: Path) -> None:
+    (workspace / "a.txt").write_text("a")
+    started = json.loads(_run(workspace, "watch", "--background", "--json").stdout)
+    try:
+        assert started["workspace"] == str(workspace)
+        status = json.loads(_run(workspace, "status", "--json").stdout)
+        assert status["service"]["pid"] == started["pid"]
+        again = _run(workspace, "watch", "--background")
+        assert (again.returncode, again.stdout) == (6, b"")
+    finally:
+        stopped = json.loads(_run(workspace, "stop", "--json").stdout)
+    assert stopped == {"workspace": str(workspace), "stopped": True, "pid": started["pid"]}
+    assert not _is_alive(started["pid"])
+    assert _run(workspace, "stop").stdout == b"no service is running\n"
+
+
+def test_a_large_workspace_gets_a_service_in_a_terminal_and_never_in_ci(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "a.txt").write_text("a")
+    _run(workspace, "scan")
+    small = (
+        "import indexer.cli.autostart as a; a.LARGE = 0; from indexer.cli.main import main; main()"
+    )
+
+    def told(*line: str, **more: str) -> bytes:
+        seen = bytearray()
+
+        def read(descriptor: int) -> bytes:
+            piece = os.read(descriptor, 1 << 16)
+            seen.extend(piece)
+            return piece
+
+        given = [f"{name}={value}" for name, value in more.items()]
+        command = [sys.executable, "-c", small, "-C", str(workspace), *line]
+        pty.spawn(["env", *given, *command], read, lambda descriptor: b"")
+        return bytes(seen)
+
+    assert b"started a service" not in told("log", CI="true")
+    assert b"started a service" not in told("log", CI="", MERKLE_SERVICE_AUTOSTART="no")
+    monkeypatch.delenv("CI", raising=False)
+    try:
+        assert b"started a service for these 5 files" in told("log", CI="")
+        wait_until(
+            lambda: json.loads(_run(workspace, "status", "--json").stdout)["service"]["running"],
+            "it answers",
+        )
+    finally:
+        _run(workspace, "stop")

@@ -1,0 +1,202 @@
+"""What a name means, and how sure that is said to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from indexer.engine.code.questions import UnknownSymbolError, is_test
+from indexer.errors import UsageError
+from tests.support.space import Space
+
+PROJECT = {
+    "app/__init__.py": "from app.shapes import area\n",
+    "app/shapes.py": (
+        "from app import units as u\n\n\n"
+        "def area(w, h):\n    return u.scale(w * h)\n\n\n"
+        "def twice(w):\n    return area(w, w)\n\n\n"
+        "class Shape:\n"
+        "    def draw(self):\n        return self.size()\n\n"
+        "    def size(self):\n        return area(1, 1)\n"
+    ),
+    "app/units.py": "def scale(value):\n    return value\n",
+    "app/views.py": (
+        "from . import area as surface\nfrom .shapes import (\n    Shape,\n    twice,\n)\n\n\n"
+        "class Square(Shape):\n"
+        "    def show(self):\n        return self.draw(), surface(2, 2)\n\n\n"
+        "def main(area, shape):\n"
+        "    area = twice(3)\n    shape.draw()\n    other(area=1)\n    return f'{twice(area)}'\n"
+    ),
+    "tests/test_shapes.py": (
+        "import app.shapes\n\n\ndef test_area():\n    assert app.shapes.area(1, 2) == 2\n"
+    ),
+    "other/shapes.py": "def area():\n    return 0\n\n\nprint(area())\n",
+}
+
+
+@pytest.fixture
+def code(space: Space) -> Space:
+    space.fill(PROJECT)
+    space.settle()
+    return space
+
+
+def edges(space: Space, symbol: str, question: str = "references", **options: str) -> set[str]:
+    found = getattr(space.engine, question)(symbol, **options)["edges"]
+    return {f"{one['path']}:{one['line']} {one['symbol']} {one['sure']}" for one in found}
+
+
+def test_uses_are_found_through_imports_aliases_packages_and_re_exports(code: Space) -> None:
+    assert edges(code, "app/shapes.py::area") == {
+        "app/__init__.py:1  import",
+        "app/shapes.py:9 twice exact",
+        "app/shapes.py:17 Shape.size exact",
+        "app/views.py:1  import",
+        "app/views.py:10 Square.show import",
+        "tests/test_shapes.py:5 test_area import",
+    }
+    assert edges(code, "other/shapes.py::area") == {"other/shapes.py:5  exact"}
+
+
+def test_what_a_function_calls_its_own_is_no_use_of_a_name(code: Space) -> None:
+    # `area` is a parameter, a variable and an argument of `main`, and never the function.
+    assert not any(" main " in edge for edge in edges(code, "app/shapes.py::area"))
+    assert edges(code, "twice") == {
+        "app/views.py:4  import",
+        "app/views.py:14 main import",
+        "app/views.py:17 main import",
+    }
+
+
+def test_methods_are_found_by_class_then_by_being_the_only_one(code: Space) -> None:
+    assert edges(code, "Shape.draw") == {
+        "app/views.py:10 Square.show import",
+        "app/views.py:15 main unique",
+    }
+    assert edges(code, "Shape.size") == {"app/shapes.py:14 Shape.draw exact"}
+    code.write("app/more.py", "class Pen:\n    def draw(self):\n        pass\n")
+    assert edges(code, "Shape.draw") == {
+        "app/views.py:10 Square.show import",
+        "app/views.py:15 main name",
+    }
+    assert edges(code, "Pen.draw") == {"app/views.py:15 main name"}
+    assert edges(code, "Shape.draw", sure="unique") == {"app/views.py:10 Square.show import"}
+
+
+def test_callers_and_callees_are_the_two_ends_of_a_call(code: Space) -> None:
+    assert edges(code, "scale", "callers") == {"app/shapes.py:5 area import"}
+    found = code.engine.callees("Shape")["edges"]
+    assert {(one["line"], one["target"]) for one in found} == {
+        (14, "app/shapes.py::Shape.size"),
+        (17, "app/shapes.py::area"),
+    }
+
+
+def test_impact_goes_on_by_distance_and_marks_tests(code: Space) -> None:
+    found = code.engine.impact("app/units.py::scale", depth=3)["edges"]
+    reached = {(one["path"], one["symbol"]): (one["distance"], one["test"]) for one in found}
+    assert reached["app/shapes.py", "area"] == (1, False)
+    assert reached["app/shapes.py", "twice"] == (2, False)
+    assert reached["tests/test_shapes.py", "test_area"] == (2, True)
+    assert reached["app/views.py", "main"] == (3, False)
+    near = code.engine.impact("app/units.py", depth=1)["edges"]
+    assert {one["symbol"] for one in near} == {"area"}
+
+
+def test_a_renamed_function_moves_exactly_the_edges_that_name_it(code: Space) -> None:
+    names = ("area", "twice", "Shape", "Shape.draw", "Shape.size")
+    before = {name: edges(code, f"app/shapes.py::{name}") for name in names}
+    rows = "SELECT number FROM code_facts ORDER BY number"
+    numbers = code.engine.database.rows(rows)
+    code.write("app/units.py", "def measure(value):\n    return value\n")
+    code.settle()
+    # Only what the edited file itself says was stored.
+    assert len(code.engine.database.rows(rows)) == len(numbers) + 1
+    assert {name: edges(code, f"app/shapes.py::{name}") for name in names} == before
+    assert edges(code, "measure") == set()
+    with pytest.raises(UnknownSymbolError):
+        code.engine.references("scale")
+    code.write("app/shapes.py", PROJECT["app/shapes.py"].replace("u.scale", "u.measure"))
+    assert edges(code, "measure") == {"app/shapes.py:5 area import"}
+    assert {name: edges(code, f"app/shapes.py::{name}") for name in names} == before
+
+
+def test_edges_follow_files_that_move_and_go(code: Space) -> None:
+    code.move("app/units.py", "app/measures.py")
+    assert edges(code, "scale") == set()
+    code.write("app/shapes.py", PROJECT["app/shapes.py"].replace("units as u", "measures as u"))
+    assert edges(code, "scale") == {"app/shapes.py:5 area import"}
+    (code.root / "app/shapes.py").unlink()
+    assert edges(code, "scale") == set()
+
+
+def test_answers_are_the_same_whatever_came_before(code: Space) -> None:
+    other = code.clone()
+    try:
+        other.settle()
+        code.write("app/shapes.py", "x = 1\n")
+        code.settle()
+        code.write("app/shapes.py", PROJECT["app/shapes.py"])
+        code.settle()
+        for name in ("area", "Shape.draw", "scale"):
+            assert code.engine.references(name) == other.engine.references(name)
+        assert code.engine.impact("app") == other.engine.impact("app")
+    finally:
+        other.close()
+
+
+def test_other_languages_have_their_own_ways_of_bringing_in(space: Space) -> None:
+    space.fill(
+        {
+            "web/cart.js": "export function total(items) { return items; }\n"
+            "export default class Cart {}\n",
+            "web/shop.js": 'import Basket, { total as sum } from "./cart";\n'
+            "export const go = () => sum(new Basket());\n",
+            "srv/store/store.go": "package store\n\nfunc Open(path string) int { return 1 }\n",
+            "srv/main.go": 'package main\n\nimport "example.com/srv/store"\n\n'
+            'func main() { store.Open("x") }\n',
+            "src/queue.rs": "pub fn push(x: u8) -> u8 { x }\n",
+            "src/main.rs": "use crate::queue::push;\n\nfn run() { push(1); }\n",
+            "j/shop/Item.java": "package shop;\npublic class Item {\n"
+            "  static int price() { return 1; }\n}\n",
+            "j/shop/Cart.java": "package shop;\nclass Cart {\n"
+            "  int sum() { return Item.price(); }\n}\n",
+            "c/ring.h": "int ring_push(int x);\n",
+            "c/ring.c": '#include "ring.h"\nint ring_push(int x) { return x; }\n',
+            "c/main.c": '#include "ring.h"\nint main(void) { return ring_push(3); }\n',
+        }
+    )
+    space.settle()
+    assert edges(space, "web/cart.js::total") == {
+        "web/shop.js:1  import",
+        "web/shop.js:2 go import",
+    }
+    assert "web/shop.js:2 go import" in edges(space, "web/cart.js::Cart")
+    assert edges(space, "Open") == {"srv/main.go:5 main import"}
+    assert edges(space, "push") == {"src/main.rs:1  import", "src/main.rs:3 run import"}
+    assert edges(space, "Item.price") == {"j/shop/Cart.java:3 Cart.sum import"}
+    assert "c/main.c:2 main import" in edges(space, "c/ring.c::ring_push")
+
+
+def test_what_cannot_be_asked_is_refused_with_a_hint(code: Space) -> None:
+    with pytest.raises(UnknownSymbolError) as caught:
+        code.engine.callers("app/shapes.py::nothing")
+    assert "merkle symbols nothing" in caught.value.hint
+    with pytest.raises(UsageError):
+        code.engine.references("area", sure="certain")
+    with pytest.raises(UsageError):
+        code.engine.impact("app", depth=0)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("tests/a.py", True),
+        ("a/test_b.py", True),
+        ("pkg/b_test.go", True),
+        ("web/x.spec.ts", True),
+        ("src/latest.py", False),
+        ("src/contest/a.py", False),
+    ],
+)
+def test_tests_are_told_by_their_names(path: str, expected: bool) -> None:
+    assert is_test(path) is expected

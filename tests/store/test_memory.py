@@ -1,0 +1,127 @@
+"""How much memory the database takes, and that legal data fits into it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from indexer.engine.durable.repair import repair
+from indexer.store import memory
+from indexer.store.database import Database
+from indexer.store.memory import most_memory
+from indexer.store.query import run_query
+from tests.support.space import Space
+
+SMALL = 10_000_000
+"""A limit at rest that a few texts go beyond, as many do beyond the real one."""
+
+
+def long_text(number: int) -> str:
+    """As long as a note may be."""
+    line = f"note {number} says the same again and again\n"
+    return line * ((1 << 20) // len(line))
+
+
+def limit(database: Database) -> str:
+    return str(database.rows("SELECT current_setting('memory_limit')")[0][0])
+
+
+def test_the_limit_is_a_share_of_what_there_is(tmp_path: Path) -> None:
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert memory.AT_REST <= most_memory() <= there // 2
+    (tmp_path / "memory.max").write_text("1000000000\n")
+    assert most_memory(tmp_path) == 500_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.limit_in_bytes").write_text("800000000\n")
+    assert most_memory(tmp_path) == 400_000_000
+    (tmp_path / "memory.limit_in_bytes").write_text("1000\n")
+    assert most_memory(tmp_path) == memory.AT_REST
+
+
+def test_room_is_taken_only_while_it_is_needed(tmp_path: Path) -> None:
+    database = Database(tmp_path / "index.duckdb")
+    rest = limit(database)
+    assert rest == "61.0 MiB"
+    with database.transaction():
+        assert limit(database) != rest
+        with database.roomy() as cursor:
+            assert cursor.execute("SELECT current_setting('memory_limit')").fetchone() != (rest,)
+        assert limit(database) != rest
+    assert limit(database) == rest
+    assert not run_query(database, "SELECT * FROM duckdb_settings()", 1000, 5.0)[2]
+    database.close()
+
+
+def test_what_is_spilled_is_private_and_goes(tmp_path: Path) -> None:
+    path = tmp_path / "index.duckdb"
+    Database(path).close()
+    spill = tmp_path / "spill"
+    assert not spill.exists()
+    spill.mkdir()
+    (spill / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"of one that was killed")
+    database = Database(path)
+    assert list(spill.iterdir()) == []
+    assert stat.S_IMODE(spill.stat().st_mode) == 0o700
+    database.close()
+    assert not spill.exists()
+
+
+def check_long_notes(notes: int) -> None:
+    space = Space()
+    try:
+        space.write("a.py", "x = 1\n")
+        space.settle()
+        for number in range(notes):
+            space.note("a.py", long_text(number), agent=f"a{number}")
+        space.reopen()
+        assert space.engine.validate()["errors"] == []
+        assert space.engine.get_node("a.py", max_frames=notes + 9)["frame_count"] == notes + 1
+        space.engine.compact()
+        space.engine.close()
+        database = space.root / ".merkle" / "index.duckdb"
+        database.write_bytes(b"broken" * 1000)
+        assert repair(space.root)["records"] >= notes
+        space.open()
+        space.valid()
+        shown = space.engine.get_node("a.py", max_frames=notes + 9)["frames"]
+        assert {long_text(number) for number in range(notes)} <= {one["content"] for one in shown}
+    finally:
+        space.close()
+
+
+def test_texts_beyond_the_limit_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "AT_REST", SMALL)
+    check_long_notes(12)
+
+
+def check_concatenation(files: int) -> None:
+    space = Space()
+    try:
+        space.declare('[types.outline]\nfile = "outline"\nfolder = "concatenate"\n')
+        text = "".join(f"def function_{n}(argument_{n}: int) -> int: ...\n" for n in range(400))
+        for number in range(files):
+            space.write(f"a/b/c/d{number % 7}/e{number}.py", f"def only_{number}(): ...\n{text}")
+        space.settle()
+        space.reopen()
+        assert space.engine.status()["frames"]["stale"] == 0
+        space.valid()
+    finally:
+        space.close()
+
+
+def test_one_text_of_a_whole_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "AT_REST", SMALL)
+    check_concatenation(60)
+
+
+@pytest.mark.soak
+def test_ten_times_as_many_long_texts() -> None:
+    check_long_notes(720)
+
+
+@pytest.mark.soak
+def test_one_text_of_a_tree_ten_times_as_large() -> None:
+    check_concatenation(6000)
