@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import context_rows, frame_rows, session_rows, shared_rows, tree_rows
+from benchmarks import context_rows, frame_rows, localisation, session_rows, shared_rows, tree_rows
 from benchmarks.measure import REPOSITORY, Row, table
 from benchmarks.trees import make_tree
 
@@ -30,6 +30,7 @@ def measure(work: Path, files: int, rounds: int, only: str | None) -> Iterator[R
         "service": lambda: tree_rows.service_rows(big, rounds),
         "edit": lambda: tree_rows.edit_rows(big, spec, work, 60),
         "frames": lambda: frame_rows.first_pass_rows(work, max(3, rounds // 2)),
+        "status": lambda: frame_rows.status_rows(work),
         "regenerate": lambda: frame_rows.edit_rows(big, spec, work, 40),
         "compose": lambda: context_rows.rows(big, spec, work, rounds, files),
         "shared": lambda: shared_rows.cold_start_rows(
@@ -46,16 +47,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--files", type=int, default=100_000, help="size of the large tree")
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
-    known = "sessions,start,scan,service,edit,frames,regenerate,compose,shared"
-    parser.add_argument("--only", help=f"groups to run: {known}")
+    known = "sessions,start,scan,service,edit,frames,status,regenerate,compose,shared"
+    parser.add_argument("--only", help=f"groups to run: {known}; or localisation, alone")
+    parser.add_argument("--repository", type=Path, help="localisation: a repository with history")
+    parser.add_argument("--questions", type=Path, help="localisation: questions with answers")
+    parser.add_argument("--most", type=int, help="localisation: only so many of them")
+    parser.add_argument("--details", type=Path, help="localisation: where to write each ranking")
     parser.add_argument("--work", type=Path, help="where to make the trees (default: temporary)")
     parser.add_argument(
         "--out", type=Path, default=REPOSITORY / "benchmarks" / "results" / "latest.json"
     )
     options = parser.parse_args()
     rows: list[Row] = []
+    asked = options.only == "localisation"
+    if asked and (options.repository is None or options.questions is None):
+        parser.error("localisation needs --repository and --questions")
     with tempfile.TemporaryDirectory(dir=options.work, prefix="merkle-bench-") as work:
-        for row in measure(Path(work), options.files, options.rounds, options.only):
+        measured = (
+            localisation.rows(
+                Path(work), options.repository, options.questions, options.most, options.details
+            )
+            if asked
+            else measure(Path(work), options.files, options.rounds, options.only)
+        )
+        for row in measured:
             rows.append(row)
             print(table([row]).splitlines()[1], file=sys.stderr, flush=True)
     print(table(rows))

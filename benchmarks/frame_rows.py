@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
+import subprocess
 import sysconfig
 import time
 from collections import Counter
@@ -18,6 +19,13 @@ from indexer.engine.make.commands import regenerate
 from indexer.engine.tree.scan import reconcile, scan
 from indexer.engine.workspace import Engine
 from indexer.generators.treesitter import parser_of
+from indexer.service.client import connect
+
+STATUS_LIMIT = 0.3
+"""Seconds that a `status` may take beside a full pass, but for one in twenty."""
+
+_BETWEEN = 0.02
+"""Seconds between two of them."""
 
 ORDINARY = 12
 """Files in a folder, at most, for an edit there to be measured."""
@@ -74,6 +82,34 @@ def first_pass_rows(work: Path, rounds: int) -> Iterator[Row]:
         rounds,
     )
     yield Row("full pass with nothing to do", idle, "s", "scan, nothing changed", walk, None)
+
+
+def statuses_beside_a_pass(root: Path) -> list[float]:
+    """How long each `status` takes that is asked while a new service makes every frame."""
+    service = subprocess.Popen([*merkle(root), "--quiet", "watch"], stderr=subprocess.DEVNULL)
+    try:
+        while (client := connect(root)) is None or client.get("/v1/health")["state"] == "starting":
+            assert service.poll() is None
+            time.sleep(0.05)
+        taken, missing = list[float](), 1
+        while missing:
+            started = time.perf_counter()
+            missing = client.get("/v1/status")["frames"]["missing"]
+            taken.append(time.perf_counter() - started)
+            time.sleep(_BETWEEN)
+    finally:
+        service.terminate()
+        service.wait()
+    return taken
+
+
+def status_rows(work: Path) -> Iterator[Row]:
+    """A `status` beside a full first pass, against what somebody who waits does not notice."""
+    root = copy_of_standard_library(work / "served")
+    taken = sorted(statuses_beside_a_pass(root))
+    p95 = taken[int(0.95 * (len(taken) - 1))]
+    yield Row("status beside a full first pass, p95", p95, "s", "the limit", STATUS_LIMIT, 1.0)
+    yield Row("the same, longest", taken[-1], "s", "the limit", STATUS_LIMIT, None)
 
 
 def regenerate_seconds(root: Path, spec: TreeSpec, edits: int) -> float:
