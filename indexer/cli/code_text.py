@@ -9,7 +9,7 @@ import click
 
 from indexer.cli.columns import counted, path, table
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, plain_text
+from indexer.cli.options import Globals, default_of, plain_text
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
@@ -19,21 +19,34 @@ if TYPE_CHECKING:
 
 SURE: Final = ("exact", "import", "unique", "name")
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 symbol_argument = click.argument("symbol", metavar="SYMBOL", callback=plain_text)
-limit_option = click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 1_000_000),
-    default=200,
-    show_default=True,
-    help="Print at most N.",
-)
-sure_option = click.option(
-    "--sure",
-    type=click.Choice(SURE),
-    help="Only what is at least so sure: said in the file itself, by an import, by being the only"
-    " symbol of that name, or by the name alone.",
-)
+
+
+def limit_option(method: Callable[..., Any]) -> Decorator:
+    """The option that bounds what a method of `Workspace` lists, with that method's default."""
+    return click.option(
+        "--limit",
+        metavar="N",
+        type=click.IntRange(1, 1_000_000),
+        default=default_of(method, "limit"),
+        show_default=True,
+        help="Print at most N.",
+    )
+
+
+def sure_option(method: Callable[..., Any]) -> Decorator:
+    """The option that leaves out what is less sure, with that method's default."""
+    default = default_of(method, "sure")
+    return click.option(
+        "--sure",
+        type=click.Choice(SURE),
+        default=default,
+        show_default=default is not None,
+        help="Only what is at least so sure: said in the file itself, by an import, by being the"
+        " only symbol of that name, or by the name alone.",
+    )
 
 
 def show_symbols(options: Globals, ask: Callable[[Workspace], Any]) -> int:

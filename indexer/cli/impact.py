@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from indexer.cli.code_text import limit_option, show_edges, sure_option
-from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.cli.options import Globals, default_of, merkle_command, plain_text
+from indexer.service.workspace import Workspace
 
 
 @merkle_command("impact")
@@ -14,13 +15,13 @@ from indexer.cli.options import Globals, merkle_command, plain_text
     "--depth",
     metavar="N",
     type=click.IntRange(1, 20),
-    default=3,
+    default=default_of(Workspace.impact, "depth"),
     show_default=True,
     help="Follow uses of uses so far.",
 )
-@sure_option
-@limit_option
-def command(options: Globals, node: str, depth: int, sure: str | None, limit: int) -> int:
+@sure_option(Workspace.impact)
+@limit_option(Workspace.impact)
+def command(options: Globals, node: str, depth: int, sure: str, limit: int) -> int:
     """List what a change of a file or symbol could affect, the nearest first.
 
     Each line has the number of steps, the first use by which it is reached, and whether it is
@@ -33,5 +34,5 @@ def command(options: Globals, node: str, depth: int, sure: str | None, limit: in
     """
     return show_edges(
         options,
-        lambda workspace: workspace.impact(node, depth=depth, sure=sure or "unique", limit=limit),
+        lambda workspace: workspace.impact(node, depth=depth, sure=sure, limit=limit),
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from indexer.cli.code_text import limit_option, show_edges, sure_option, symbol_argument
 from indexer.cli.options import Globals, merkle_command
+from indexer.service.workspace import Workspace
 
 
 @merkle_command("references")
 @symbol_argument
-@sure_option
-@limit_option
+@sure_option(Workspace.references)
+@limit_option(Workspace.references)
 def command(options: Globals, symbol: str, sure: str | None, limit: int) -> int:
     """List where SYMBOL is used, and inside of what.
 

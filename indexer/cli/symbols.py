@@ -6,12 +6,13 @@ import click
 
 from indexer.cli.code_text import limit_option, show_symbols
 from indexer.cli.options import Globals, merkle_command, plain_text
+from indexer.service.workspace import Workspace
 
 
 @merkle_command("symbols")
 @click.argument("pattern", callback=plain_text)
 @click.option("--kind", metavar="K", callback=plain_text, help="Only class, function, method, …")
-@limit_option
+@limit_option(Workspace.symbols)
 def command(options: Globals, pattern: str, kind: str | None, limit: int) -> int:
     """List the symbols whose name fits a pattern.
 
