@@ -162,9 +162,11 @@ class Methods(ABC):
     ) -> WrittenDocument:
         """Append a note, bound to what its author read.
 
-        `seen` is the NodeID that was read; without it the node as it is now. Other notes stay what
-        they are, but for those that it says it replaces: some by their ids, or with `replace_mine`
-        all of the same type that its author wrote about the node.
+        `seen` is the NodeID that was read; without it the node as it is now. About PATH::SYMBOL it is
+        bound to that symbol's text alone: of several symbols of one name, to the first in the file, and
+        it holds while one of them has that text. Other notes stay what they are, but for those that it
+        says it replaces: some by their ids, or with `replace_mine` all of the same type that its author
+        wrote about the node.
         """
         return self._operate("put-frame", locals())
 

@@ -23,18 +23,17 @@ from indexer.core.frames import (
     frame_id,
 )
 from indexer.core.hashing import WorkspaceHash
+from indexer.engine.code.symbols import is_symbol_name
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_agent
-from indexer.engine.frames.freshness import note_basis
-from indexer.engine.frames.notes import (
+from indexer.engine.frames.freshness import SHA256, note_basis, symbol_in
+from indexer.engine.frames.note_records import (
     CARRIED_FROM,
-    MAX_BODY,
-    MAX_META,
     REPLACES,
     SUPERSEDED_BY,
     apply_frame,
-    check_meta,
 )
+from indexer.engine.frames.notes import MAX_BODY, MAX_META, check_meta
 from indexer.engine.frames.roles import check_agent_id
 from indexer.engine.frames.types import TYPE_NAME
 from indexer.errors import CorruptError, MerkleError, UsageError
@@ -214,6 +213,11 @@ def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
     check_agent_id(agent)
     if not TYPE_NAME.fullmatch(kind):
         raise PackContentError(f"{kind!r} is no frame type")
+    symbol = symbol_in(record["inputs"])
+    if symbol is not None and not is_symbol_name(symbol):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is about no symbol")
+    if SHA256 in record["inputs"] and not _is_id(record["inputs"][SHA256]):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is bound to no text")
     basis = note_basis(algorithm, path, record["inputs"])
     if frame_id(basis, kind, agent, body_hash(record["body"])).hex() != record["frame_id"]:
         raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
