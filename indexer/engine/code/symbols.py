@@ -45,7 +45,7 @@ def split_symbol(tree: Tree, node: str) -> tuple[str, str | None]:
 def found_among(listed: Sequence[CodeSymbol], path: str, wanted: str) -> list[CodeSymbol]:
     """The symbols of a file that a name fits: its whole name, or otherwise the end of it."""
     name = wanted.replace("::", ".").replace("#", ".")
-    fitting = [one for one in listed if one.symbol == name] or [
+    fitting = [one for one in listed if one.symbol in (wanted, name)] or [
         one for one in listed if one.symbol.endswith((f".{name}", f"> {name}"))
     ]
     if not fitting:

@@ -29,6 +29,7 @@ from indexer.engine.frames.agents import check_agent
 from indexer.engine.frames.freshness import SHA256, note_basis, symbol_in
 from indexer.engine.frames.note_records import (
     CARRIED_FROM,
+    NO_WORDS,
     REPLACES,
     SUPERSEDED_BY,
     apply_frame,
@@ -268,11 +269,16 @@ def note_records(store: FrameStore, scopes: Sequence[str] = (paths.ROOT,)) -> It
 
 def _standing(state: NoteState | None) -> JsonObject:
     """What a record says of a note that counts no longer: it comes along as history."""
-    if state is None or state.live:
+    if state is None or state.live or (state.superseded_by is None and _is_withdrawal(state)):
         return {}
     if state.superseded_by is None:
         return {"head": False}
     return {"head": False, SUPERSEDED_BY: state.superseded_by.hex()}
+
+
+def _is_withdrawal(state: NoteState) -> bool:
+    """Whether it only takes others back: it never counts itself, and is no history."""
+    return state.head.content == NO_WORDS
 
 
 def _note_record(frame: Frame, body: str, inputs: dict[str, Any]) -> JsonObject:

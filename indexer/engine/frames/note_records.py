@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 CARRIED_FROM: Final = "carried_from"
 REPLACES: Final = "replaces"
 SUPERSEDED_BY: Final = "superseded_by"
+WITHDRAWN: Final = ""
+"""What a frame says that only takes notes back; nobody can write a note without words."""
+NO_WORDS: Final = body_hash(WITHDRAWN)
 
 
 def note_record(
@@ -91,11 +94,13 @@ def apply_frame(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
     )  # fmt: skip
     by = record.get(SUPERSEDED_BY)
     head = Head(identity, basis, content, None, None, action)
-    is_live = record.get("head", True) and by is None
+    counts = record.get("head", True) and by is None
+    is_live = counts and content != NO_WORDS
     took = None if by is None else FrameId(bytes.fromhex(by))
     batch.notes.append(NoteState((path, frame_type, agent), head, is_live, took))
     if is_live:
         _take_back_proofs(frames, path, frame_type, batch)
+    if counts:
         for old in record.get(REPLACES, ()):
             _supersede(frames, FrameId(bytes.fromhex(old)), path, identity, batch)
 

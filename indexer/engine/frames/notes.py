@@ -38,7 +38,7 @@ from indexer.engine.frames.freshness import (
     place_of,
 )
 from indexer.engine.frames.heads import is_generated
-from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, note_record
+from indexer.engine.frames.note_records import CARRIED_FROM, NO_WORDS, REPLACES, note_record
 from indexer.engine.frames.types import TYPE_NAME, FrameType
 from indexer.engine.make.events import Event
 from indexer.engine.tree.resolve import resolve_node
@@ -93,14 +93,14 @@ def put_frame(
 ) -> WrittenDocument:
     """Append a note, bound to what its author read.
 
-    `seen` is the NodeID that was read; without it the node as it is now. About PATH::SYMBOL it is
-    bound to that symbol's text alone: of several symbols of one name, to the first in the file, and
-    it holds while one of them has that text. Other notes stay what they are, but for those that it
-    says it replaces: some by their ids, or with `replace_mine` all of the same type that its author
-    wrote about the node.
+    `seen` is the NodeID that was read; without it the node as it is now. About PATH::SYMBOL it
+    is bound to that symbol's text alone: of several symbols of one name, to the first in the
+    file, and it holds while one of them has that text. Other notes stay what they are, but for
+    those that it says it replaces: some by their ids, or with `replace_mine` all of the same
+    type that its author wrote about the node.
     """
     given = NewNote(node, content, frame_type, agent, seen, on, replaces, replace_mine, meta or {})
-    return _put(engine, [given], allow_secrets)[0]
+    return written_documents(engine, [given], allow_secrets)[0]
 
 
 class NewNote(NamedTuple):
@@ -154,7 +154,7 @@ def put_frames(
             if not isinstance(one, Mapping):
                 raise FrameRefusedError("it is no object", hint=f"it has: {', '.join(_SHAPES)}")
             notes.append(NewNote(**checked(_REQUIRED, _OPTIONAL, one)))
-    return {"frames": _put(engine, notes, allow_secrets, numbered=True)}
+    return {"frames": written_documents(engine, notes, allow_secrets, numbered=True)}
 
 
 @contextmanager
@@ -168,15 +168,24 @@ def _numbered(number: int | None) -> Iterator[None]:
         raise type(error)(f"frame {number}: {error.message}", hint=error.hint) from error
 
 
-def _put(
-    engine: Engine, notes: Sequence[NewNote], allow_secrets: bool, *, numbered: bool = False
+def written_documents(
+    engine: Engine,
+    notes: Sequence[NewNote],
+    allow_secrets: bool,
+    *,
+    numbered: bool = False,
+    joining: Sequence[JsonObject] = (),
 ) -> list[WrittenDocument]:
-    """Check everything, then store it in one transaction, then tell of it."""
+    """Check everything, then store it in one transaction, then tell of it.
+
+    `joining` are records of agents that are registered with it.
+    """
     frames = engine.frames
-    places = []
+    places, newcomers = [], {one["id"] for one in joining}
     for number, note in enumerate(notes, 1):
         with _numbered(number if numbered else None):
-            check_writer(frames.store, note.agent)
+            if note.agent not in newcomers:
+                check_writer(frames.store, note.agent)
             _check(frames.types, note.content, note.type, note.meta, allow_secrets)
             node, symbol = split_symbol(engine.tree, note.node)
             path = resolve_node(engine.tree, engine.trees, node)["path"]
@@ -187,7 +196,7 @@ def _put(
         with _numbered(number if numbered else None):
             planned.append(_planned(engine, note, *place))
     fresh = [one for one in planned if one.is_new]
-    engine.records.write([one.record for one in fresh])
+    engine.records.write([*joining, *(one.record for one in fresh)])
     return [_written(engine, one) for one in planned]
 
 
@@ -284,6 +293,10 @@ def _replaced(
                 hint="`merkle list-frames NODE` lists the notes that can be",
             )
         by = frames.store.note_states([frame.frame_id])[frame.frame_id].superseded_by
+        if by is not None and _is_withdrawal(frames, by):
+            raise FrameRefusedError(
+                f"{frame.frame_id.hex()[:12]} was withdrawn", hint="write without replacing it"
+            )
         if by not in (None, identity):
             raise FrameRefusedError(
                 f"{frame.frame_id.hex()[:12]} was superseded by {by.hex()[:12]}",
@@ -297,6 +310,11 @@ def _replaced(
         found.update((head.frame_id, None) for where, head in notes if where == slot)
     found.pop(identity, None)
     return list(found)
+
+
+def _is_withdrawal(frames: Frames, identity: FrameId) -> bool:
+    stored = frames.store.frame(identity)
+    return stored is not None and stored.frame.content == NO_WORDS
 
 
 def _check(

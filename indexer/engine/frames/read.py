@@ -27,6 +27,7 @@ from indexer.engine.frames.freshness import (
 )
 from indexer.engine.frames.heads import Live, is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
+from indexer.engine.frames.note_records import NO_WORDS
 from indexer.engine.search.corpus import live_corpus
 from indexer.engine.search.source import SourceText
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
@@ -260,6 +261,12 @@ def _said(frames: Frames, tree: Tree, frame: Frame, state: NoteState | None) -> 
     if state is not None:
         by = None if state.superseded_by is None else state.superseded_by.hex()
         because = "it came as history only" if by is None else f"superseded by {by[:12]}"
+        if frame.content == NO_WORDS:
+            because = "it only takes back another"
+        elif state.superseded_by is not None:
+            taker = frames.store.frame(state.superseded_by)
+            if taker is not None and taker.frame.content == NO_WORDS:
+                because = f"withdrawn by {taker.frame.agent}"
     elif (now := frames.heads.head(frame.path, frame.type, frame.agent)) is not None:
         by = now.frame_id.hex()
     return _Said(Judged(Freshness.STALE, because), False, by)
