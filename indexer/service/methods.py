@@ -234,17 +234,17 @@ class Methods(ABC):
         self,
         question: str,
         *,
-        kinds: Sequence[str] = ('frame', 'symbol'),
+        kinds: Sequence[str] = ("frame", "symbol"),
         limit: int = 20,
         types: Sequence[str] = (),
         progress: Callable[[int], None] | None = None,
     ) -> SearchDocument:
         """What matches a question best, the best first.
 
-        `frame` finds what is known about files and folders, `symbol` functions, classes and headings
-        by name and by what stands in them, `reference` the uses of a symbol that the question names,
-        and `text` the lines of files that have exactly that text; without capitals in it, in any case.
-        `types` leaves out frames of other types.
+        `frame` finds what is known about files and folders, `symbol` functions, classes and
+        headings by name and by what stands in them, `reference` the uses of a symbol that the
+        question names, and `text` the lines of files that have exactly that text; where it has no
+        capitals, in any case. `types` leaves out frames of other types.
         """
         return self._operate("search", locals())
 

@@ -110,10 +110,10 @@ def search(
 ) -> SearchDocument:
     """What matches a question best, the best first.
 
-    `frame` finds what is known about files and folders, `symbol` functions, classes and headings
-    by name and by what stands in them, `reference` the uses of a symbol that the question names,
-    and `text` the lines of files that have exactly that text; without capitals in it, in any case.
-    `types` leaves out frames of other types.
+    `frame` finds what is known about files and folders, `symbol` functions, classes and
+    headings by name and by what stands in them, `reference` the uses of a symbol that the
+    question names, and `text` the lines of files that have exactly that text; where it has no
+    capitals, in any case. `types` leaves out frames of other types.
     """
     check_query(question)
     if engine.trees.head() is None:
@@ -138,6 +138,7 @@ class _Search:
     ) -> None:
         self._engine = engine
         self._tree = tree
+        self._literal = text
         self._text = text.strip()
         self._is_name = len(self._text.split()) == 1
         self._limit = limit
@@ -255,8 +256,8 @@ class _Search:
         """
         files = [(path, entry.size) for path, entry in self._tree.walk() if entry.kind is Kind.FILE]
         files.sort(key=lambda one: (-worth.get(one[0], 0), paths.sort_key(one[0])))
-        folds = self._text == self._text.lower()
-        needle = self._text.encode()
+        folds = self._literal == self._literal.lower()
+        needle = self._literal.encode()
         matches: list[_Match] = []
         found = unread = read = 0
         for path, size in files:
