@@ -10,7 +10,7 @@ import click
 
 from indexer.cli.code_text import limit_option
 from indexer.cli.columns import counted, path, table
-from indexer.cli.frame_text import freshness
+from indexer.cli.frame_text import freshness, not_made
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text, plain_texts
 from indexer.cli.output import print_json, print_text
@@ -109,8 +109,7 @@ def _remarks(document: Mapping[str, Any]) -> None:
     if left:
         print_text(f"and {left:,} more: --limit N shows them", err=True)
     if document["missing"]:
-        told = f"{counted(document['missing'], 'file')} not read yet: `merkle regenerate` does it"
-        print_text(told, err=True)
+        print_text(not_made(document["missing"]), err=True)
     if document["unread"]:
-        told = f"{counted(document['unread'], 'file')} not looked through: too long, or too many"
-        print_text(told, err=True)
+        told = f"{counted(document['unread'], 'file')} not looked through: too long, too many, or"
+        print_text(f"{told} new to the index", err=True)

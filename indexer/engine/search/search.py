@@ -75,9 +75,10 @@ class SearchDocument(TypedDict):
     results: list[ResultDocument]
     found: int
     missing: int
-    """Files whose code is not read yet, so that symbols and uses may be missing here."""
+    """Frames that are not made yet, so that they cannot be found."""
     unread: int
-    """Files that were not looked through for a text: too long, or too many."""
+    """Files that were not looked through: their code is not read yet, or for a text they are too
+    long or too many."""
     root: str
 
 
@@ -149,11 +150,11 @@ class _Search:
     def document(self, kinds: Sequence[str]) -> SearchDocument:
         """Everything of some kinds in one order."""
         matches: list[_Match] = []
-        missing = unread = more = 0
+        missing = unknown = unread = more = 0
         code: list[_Match] = []
         if SYMBOL in kinds or REFERENCE in kinds:
             # First, because it finds out what is not known yet of a few files.
-            with graph_now(self._engine, self._tree) as (graph, missing):
+            with graph_now(self._engine, self._tree) as (graph, unknown):
                 ranked = self._ranked()
                 if SYMBOL in kinds:
                     code += self._symbols(graph, ranked)
@@ -164,6 +165,7 @@ class _Search:
         if FRAME in kinds:
             shown = {one.path for one in code if one.kind == SYMBOL}
             matches += self._frames(ranked, shown)
+            missing = sum(self._engine.frames.missing.of(self._tree).values())
         if TEXT in kinds:
             lines, more, unread = self._lines({hit.path: hit.worth for hit in ranked.files})
             matches += lines
@@ -173,7 +175,7 @@ class _Search:
             "results": self._results(matches[: self._limit]),
             "found": len(matches) + more,
             "missing": missing,
-            "unread": unread,
+            "unread": unknown + unread,
             "root": self._tree.root_id.hex(),
         }
 
@@ -221,7 +223,10 @@ class _Search:
     def _fit(self, symbol: CodeSymbol) -> int:
         """How well a symbol's name fits what is looked for."""
         wanted, name = self._text.lower(), symbol.name.lower()
-        if not self._is_name or "::" in wanted or wanted in (name, symbol.symbol.lower()):
+        is_meant = not self._is_name or "::" in wanted
+        if is_meant or self._text in (symbol.name, symbol.symbol):
+            return 4
+        if wanted in (name, symbol.symbol.lower()):
             return 3
         return 2 if name.startswith(wanted) else 1
 
