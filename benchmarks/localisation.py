@@ -276,6 +276,15 @@ def _ranges(
     return found
 
 
+def judge_order(figures: Figures, wanted: Sequence[str], ranked: Sequence[str]) -> None:
+    """Take in where the wanted files stand among those that were found."""
+    places = [ranked.index(path) + 1 if path in ranked else None for path in wanted]
+    for most in (1, 5, 10):
+        hits = sum(place is not None and place <= most for place in places)
+        figures.add(f"recall@{most}", hits / len(wanted))
+    figures.add("reciprocal rank", max((1 / place for place in places if place), default=0.0))
+
+
 def _judge(
     figures: Figures,
     one: Mapping[str, Any],
@@ -284,11 +293,7 @@ def _judge(
     answers: Mapping[int, Sequence[Shown]],
 ) -> None:
     wanted = one["files"]
-    places = [ranked.index(path) + 1 if path in ranked else None for path in wanted]
-    for most in (1, 5, 10):
-        hits = sum(place is not None and place <= most for place in places)
-        figures.add(f"recall@{most}", hits / len(wanted))
-    figures.add("reciprocal rank", max((1 / place for place in places if place), default=0.0))
+    judge_order(figures, wanted, ranked)
     for budget in BUDGETS:
         shown = {item.path for item in answers[budget]}
         figures.add(f"files in {budget}", sum(path in shown for path in wanted) / len(wanted))

@@ -132,10 +132,13 @@ def by_jedi(root: Path, one: dict[str, Any]) -> set[Place]:
     """The lines in which jedi finds the function used."""
     # Imported late: only development has it.
     import jedi  # type: ignore[import-untyped]
+    import parso.cache  # type: ignore[import-untyped]
     from jedi.inference import references  # type: ignore[import-untyped]
 
     # It gives up after a few files otherwise.
     references._PARSED_FILE_LIMIT = references._OPENED_FILE_LIMIT = 100_000
+    # And forgets files that it still needs, where it takes long.
+    parso.cache._CACHED_SIZE_TRIGGER = 100_000
     # Its own copy of what is asked about comes before any that is installed.
     known = [str(root), sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]]
     project = jedi.Project(root, sys_path=known, smart_sys_path=False)

@@ -25,8 +25,9 @@ from indexer.service.whose_socket import (
 
 ASKED = frozenset(
     (
-        "compose", "diff", "explain", "get-frame", "get-head", "get-node", "list-frames", "log",
-        "replay", "scan", "sql", "status",
+        "callees", "callers", "compose", "definition", "diff", "explain", "get-frame", "get-head",
+        "get-node", "impact", "list-frames", "log", "references", "replay", "scan", "search",
+        "show", "sql", "status", "symbols",
     )
 )  # fmt: skip
 """Commands that ask the service and write no file: what is read and written by name here must not

@@ -102,7 +102,7 @@ def make_request(values: Mapping[str, object]) -> Request:
         if value is not None and not 0 <= value <= LARGEST:
             raise RequestError(f"{name} must be a whole number from 0 to {LARGEST}")
     if request.query is not None:
-        _check_query(request.query)
+        check_query(request.query)
     sources = request.sources or _usual_sources(request)
     for source in sources:
         if source not in SOURCES:
@@ -122,7 +122,8 @@ def make_request(values: Mapping[str, object]) -> Request:
     return Request(**given)  # type: ignore[arg-type]  # checked above
 
 
-def _check_query(query: str) -> None:
+def check_query(query: str) -> None:
+    """Refuse a question that asks for nothing."""
     if not query.strip():
         raise RequestError("the query is empty", hint="say what is looked for, or leave it out")
     try:

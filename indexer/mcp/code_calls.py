@@ -11,7 +11,8 @@ from indexer.mcp.arguments import ArgumentError
 from indexer.service.workspace import Workspace
 
 _LINES: Final = re.compile(r"(\d{0,9}):(\d{0,9})|(\d{1,9})")
-_MOST: Final = 200
+MOST: Final = 200
+"""Symbols, uses and lines that are asked for at once; the budget has the last word."""
 
 
 def source(workspace: Workspace, given: Document) -> Answer:
@@ -38,9 +39,7 @@ def _range(text: str) -> tuple[int | None, int | None]:
 Question = Callable[[Workspace, str, int], Mapping[str, Any]]
 
 QUESTIONS: Final[Mapping[str, Question]] = {
-    "symbol": lambda workspace, query, limit: workspace.symbols(query, limit=limit),
     "definition": lambda workspace, query, limit: workspace.definition(query, limit=limit),
-    "reference": lambda workspace, query, limit: workspace.references(query, limit=limit),
     "caller": lambda workspace, query, limit: workspace.callers(query, limit=limit),
     "callee": lambda workspace, query, limit: workspace.callees(query, limit=limit),
     "impact": lambda workspace, query, limit: workspace.impact(query, limit=limit),
@@ -49,7 +48,7 @@ QUESTIONS: Final[Mapping[str, Question]] = {
 
 def about_code(workspace: Workspace, given: Document) -> Answer:
     """Symbols, then uses of them, each where it stands."""
-    found = QUESTIONS[given["kind"]](workspace, given["query"], given.get("limit", _MOST))
+    found = QUESTIONS[given["kind"]](workspace, given["query"], given.get("limit", MOST))
     answer = Answer({"freshness": "fresh", "found": found["found"]})
     if found["missing"]:
         answer.head["missing"] = f"{found['missing']:,} files are not read yet"

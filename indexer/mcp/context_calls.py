@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from indexer.mcp.answers import IDS, Answer, Document, Entry, blocks_within
-from indexer.mcp.code_calls import QUESTIONS, about_code
+from indexer.mcp.code_calls import MOST, QUESTIONS, about_code
 from indexer.mcp.declarations import BY_NAME
 from indexer.mcp.labels import worst
 from indexer.service.workspace import Workspace
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from indexer.mcp.calls import Calls
 
 RESULTS: Final = 10
+_OF_A_RESULT: Final = (
+    *("path", "line", "symbol", "type", "sure", "target", "agent", "frame_id", "freshness"),
+    "because",
+)
 _TRIES: Final = 6
 
 
@@ -91,33 +95,30 @@ def _label(item: Document) -> Document:
 
 
 def search(calls: Calls, workspace: Workspace, given: Document) -> Answer:
-    """The most relevant frames or pieces of source, or what a name is in the code."""
+    """What matches best, or what a name is in the code."""
     kind = given.get("kind", "frame")
     if kind in QUESTIONS:
         return about_code(workspace, given)
-    limit = given.get("limit", RESULTS)
-    found: Any = workspace.compose(
-        query=given["query"],
-        sources=["workspace"],
-        order="relevance",
-        # Frames come with the source, and are left out here.
-        max_frames=limit if kind == "frame" else 4 * limit,
-        source=kind == "text",
-        budget=BY_NAME["search"].budget(given),
+    found = workspace.search(
+        given["query"],
+        kinds=[kind],
+        limit=given.get("limit", RESULTS if kind == "frame" else MOST),
         types=given.get("types", ()),
     )
-    items = [item for item in found["items"] if bool(item["frame_id"]) == (kind == "frame")][:limit]
     answer = Answer(
-        {
-            "freshness": worst(item["freshness"] for item in items),
-            "found": len(items),
-            **_left(found),
-            "root": found["root"],
-        }
+        {"freshness": worst(one["freshness"] for one in found["results"]), "found": found["found"]}
     )
-    for item in items:
-        names = ("frame_id", "symbol", "line", "lines", "freshness", "because", "tokens")
-        value = {name: item[name] for name in names if item.get(name)}
-        text = found["messages"][item["message"]]["content"]
-        answer.entries.append(Entry("results", {"path": item["path"], **value}, text, _about(item)))
+    answer.head.update({name: found[name] for name in ("missing", "unread") if found[name]})
+    answer.head["root"] = found["root"]
+    answer.entries += [_result({**one}) for one in found["results"]]
+    if found["found"] > len(found["results"]):
+        answer.totals["results"] = found["found"]
     return answer
+
+
+def _result(one: Document) -> Entry:
+    """Where a result stands; what a frame says stands below, fenced, a line of source beside it."""
+    kept = {name: one[name] for name in _OF_A_RESULT if one[name]}
+    if one["kind"] != "frame":
+        return Entry("results", {**kept, "excerpt": one["excerpt"]})
+    return Entry("results", kept, one["excerpt"], f"frame {one['frame_id']}")

@@ -122,14 +122,15 @@ TOOLS: Final = (
     ),
     Declaration(
         "search",
-        "Find in the whole workspace, best first: what is known, or names in the code.",
+        "Find in the whole workspace, best first: what is known, names in the code, or text.",
         {
             "query": {"type": "string", "description": "words, or a name, Type.name, PATH::NAME"},
             "kind": {
                 "enum": list(SEARCH_KINDS),
-                "description": "frame if not given; text: in files; impact: of changing PATH::NAME",
+                "description": "frame if not given; text: exactly that in files; impact: of"
+                " changing PATH::NAME",
             },
-            "limit": {**COUNT, "description": "10 if not given"}, "types": TEXTS,
+            "limit": {**COUNT, "description": "10 frames if not given"}, "types": TEXTS,
             "budget": {**COUNT, "description": "tokens"},
         },
         required=("query",),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from indexer.engine.search.compose import ContextDocument, StagesDocument
     from indexer.engine.search.count import CountDocument
+    from indexer.engine.search.search import SearchDocument
     from indexer.engine.search.sql import SqlDocument
     from indexer.engine.sessions.attempts import AttemptDocument
     from indexer.engine.sessions.budgets import BudgetDocument
@@ -272,6 +273,24 @@ class Methods(ABC):
         give the order they leave out nothing, unless `only` says so.
         """
         return self._operate("compose", locals())
+
+    def search(
+        self,
+        question: str,
+        *,
+        kinds: Sequence[str] = ('frame', 'symbol'),
+        limit: int = 20,
+        types: Sequence[str] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> SearchDocument:
+        """What matches a question best, the best first.
+
+        `frame` finds what is known about files and folders, `symbol` functions, classes and
+        headings by name and by what stands in them, `reference` the uses of a symbol that the
+        question names, and `text` the lines of files that have exactly that text; where it has no
+        capitals, in any case. `types` leaves out frames of other types.
+        """
+        return self._operate("search", locals())
 
     def count(self, texts: Sequence[str]) -> CountDocument:
         """Tokens of some texts, as budgets are counted."""

@@ -175,6 +175,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "withdraw-note": Operation("frames.notebook", "withdraw_note", writes=True),
     "get-node": Operation("frames.read", "get_node"),
     "compose": Operation("search.compose", "compose", writes_with="record"),
+    "search": Operation("search.search", "search"),
     "count": Operation("search.count", "count", disk=False),
     "replay": Operation("search.compose", "replay"),
     "compile": Operation("search.compose", "compile_events"),

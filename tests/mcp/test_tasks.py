@@ -1,4 +1,4 @@
-"""Ten things that agents do, each in one or two calls, with the SDK's own client."""
+"""Things that agents do, each in one or two calls, with the SDK's own client."""
 
 from __future__ import annotations
 
@@ -50,6 +50,13 @@ async def who_calls_it(agent: Agent, root: Path) -> None:
     assert (use["at"].partition(":")[0], use["in"]) == (QUALITY, "check")
 
 
+async def where_does_it_say_that(agent: Agent, root: Path) -> None:
+    found = answer(await agent("search", query='(text, "wrong checksum")', kind="text"))
+    (line,) = found["results"]
+    assert line["path"] == "ingest/saltgauge/sentences.py"
+    assert "SentenceError(text" in line["excerpt"]
+
+
 async def show_me_a_function(agent: Agent, root: Path) -> None:
     result = await agent("get_node", node=f"{QUALITY}::judge")
     (source,) = texts(result)
@@ -78,8 +85,10 @@ async def what_is_known_about_a_question(agent: Agent, root: Path) -> None:
 
 async def which_names_are_there(agent: Agent, root: Path) -> None:
     found = answer(await agent("search", query="Quality", kind="symbol"))
-    called = [symbol["node"] for symbol in found["symbols"][:2]]
-    assert called == ["dashboard/src/types.ts::Quality", "ingest/saltgauge/readings.py::Quality"]
+    called = {(one["path"], one["symbol"]) for one in found["results"][:2]}
+    assert called == {
+        ("dashboard/src/types.ts", "Quality"), ("ingest/saltgauge/readings.py", "Quality"),
+    }  # fmt: skip
 
 
 async def keep_what_was_learned(agent: Agent, root: Path) -> None:
@@ -105,9 +114,9 @@ async def what_changed_and_is_stale(agent: Agent, root: Path) -> None:
 
 
 TASKS: list[Task] = [
-    where_is_it_defined, who_calls_it, show_me_a_function, show_me_some_lines,
-    what_would_a_change_affect, what_is_known_about_a_question, which_names_are_there,
-    keep_what_was_learned, say_it_better, what_changed_and_is_stale,
+    where_is_it_defined, who_calls_it, where_does_it_say_that, show_me_a_function,
+    show_me_some_lines, what_would_a_change_affect, what_is_known_about_a_question,
+    which_names_are_there, keep_what_was_learned, say_it_better, what_changed_and_is_stale,
 ]  # fmt: skip
 
 
@@ -125,7 +134,7 @@ def sample() -> Iterator[Path]:
     shutil.rmtree(root.parent, ignore_errors=True)
 
 
-def test_ten_tasks_take_one_or_two_calls_each(sample: Path) -> None:
+def test_tasks_take_one_or_two_calls_each(sample: Path) -> None:
     async def work() -> dict[str, int]:
         async with Client(
             make_server(Calls(sample, "alice")), read_timeout_seconds=PATIENCE
@@ -138,5 +147,5 @@ def test_ten_tasks_take_one_or_two_calls_each(sample: Path) -> None:
 
     needed: dict[str, int] = {}
     asyncio.run(work())
-    assert len(needed) == 10
+    assert len(needed) == len(TASKS) == 11
     assert set(needed.values()) <= {1, 2}, needed

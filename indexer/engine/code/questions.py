@@ -18,6 +18,7 @@ from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
 
 if TYPE_CHECKING:
+    from indexer.core.tree import Tree
     from indexer.engine.workspace import Engine
 
 FEW: Final = 64
@@ -85,7 +86,7 @@ def symbols(
 
     Those that are called exactly that come first, then those that begin with it.
     """
-    with _graph(engine) as (graph, missing):
+    with graph_now(engine) as (graph, missing):
         found = graph.live(engine.frames.code.store.matching(pattern, kind))
     wanted = pattern.lower()
     found.sort(key=lambda one: _fit(one, wanted))
@@ -98,8 +99,8 @@ def symbols(
 
 def definition(engine: Engine, name: str, *, limit: Count = 50) -> SymbolsDocument:
     """Where a name is defined: `name`, `Type.name` or `PATH::name`."""
-    with _graph(engine) as (graph, missing):
-        found = _targets(engine, graph, name)
+    with graph_now(engine) as (graph, missing):
+        found = targets_of(engine, graph, name)
     found.sort(key=lambda one: _fit(one, name.lower()))
     return {
         "symbols": [_symbol(one) for one in found[:limit]],
@@ -115,8 +116,8 @@ def references(
 
     With `sure`, only what is at least so sure.
     """
-    with _graph(engine) as (graph, missing):
-        targets = _targets(engine, graph, symbol)
+    with graph_now(engine) as (graph, missing):
+        targets = targets_of(engine, graph, symbol)
         edges = _sure(graph.edges_to(targets), sure)
         return _edges(graph, targets, edges, limit, missing)
 
@@ -125,8 +126,8 @@ def callers(
     engine: Engine, symbol: str, *, sure: Sureness | None = None, limit: Count = 500
 ) -> EdgesDocument:
     """What calls a symbol."""
-    with _graph(engine) as (graph, missing):
-        targets = _targets(engine, graph, symbol)
+    with graph_now(engine) as (graph, missing):
+        targets = targets_of(engine, graph, symbol)
         called = (edge for edge in graph.edges_to(targets) if edge.reference.called)
         return _edges(graph, targets, _sure(called, sure), limit, missing)
 
@@ -135,8 +136,8 @@ def callees(
     engine: Engine, symbol: str, *, sure: Sureness = "unique", limit: Count = 500
 ) -> EdgesDocument:
     """What a symbol calls that is defined in the workspace, as far as that is sure."""
-    with _graph(engine) as (graph, missing):
-        targets = _targets(engine, graph, symbol)
+    with graph_now(engine) as (graph, missing):
+        targets = targets_of(engine, graph, symbol)
         found = (edge for target in targets for edge in graph.edges_from(target))
         return _edges(graph, targets, _sure(found, sure), limit, missing)
 
@@ -153,7 +154,7 @@ def impact(
 
     Each edge is the first use by which something is reached, `distance` steps away.
     """
-    with _graph(engine) as (graph, missing):
+    with graph_now(engine) as (graph, missing):
         targets = _targets_of_node(engine, graph, node)
         found = list(_reached(graph, targets, depth, sure))
         document = _edges(graph, targets[:1] if "::" in node else [], (), 0, missing)
@@ -192,9 +193,10 @@ def _reached(
 
 
 @contextmanager
-def _graph(engine: Engine) -> Iterator[tuple[Graph, int]]:
-    """The code as it is now, and how many files' facts are missing."""
-    tree, known = tree_as_on_disk(engine, paths.ROOT), engine.frames.code
+def graph_now(engine: Engine, tree: Tree | None = None) -> Iterator[tuple[Graph, int]]:
+    """The code as it is now, or of a tree, and how many files' facts are missing."""
+    tree = tree_as_on_disk(engine, paths.ROOT) if tree is None else tree
+    known = engine.frames.code
     limit = engine.frames.declared.settings.size_limit
     missing = len(list(islice(known.missing(tree, limit), FEW + 1)))
     if 0 < missing <= FEW:
@@ -216,7 +218,7 @@ def _graph(engine: Engine) -> Iterator[tuple[Graph, int]]:
 def _targets_of_node(engine: Engine, graph: Graph, node: str) -> list[Definition]:
     """A symbol, or all symbols of a file or folder."""
     if "::" in node and engine.tree.get(node) is None:
-        return _targets(engine, graph, node)
+        return targets_of(engine, graph, node)
     path = resolve_node(engine.tree, engine.trees, node)["path"]
     found: list[Definition] = []
     for where, entry in engine.tree.walk(path):
@@ -226,7 +228,7 @@ def _targets_of_node(engine: Engine, graph: Graph, node: str) -> list[Definition
     return found
 
 
-def _targets(engine: Engine, graph: Graph, text: str) -> list[Definition]:
+def targets_of(engine: Engine, graph: Graph, text: str) -> list[Definition]:
     """The definitions that `name`, `Type.name` or `PATH::name` means."""
     node, within, symbol = text.rpartition("::")
     path = None

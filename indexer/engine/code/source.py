@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
@@ -100,7 +101,7 @@ def show(
         raise NoTextError(
             f"{paths.on_screen(path)} has {len(lines)} lines", hint="give lines that it has"
         )
-    shown, masked = _masked(lines, begin, end)
+    shown, masked = masked_lines(lines, begin, end)
     return {
         "path": path,
         "symbol": found[0].symbol if found else None,
@@ -121,7 +122,7 @@ def _found(path: str, content: bytes, wanted: str) -> list[CodeSymbol]:
     return found_among(listed, path, wanted)
 
 
-def _masked(lines: list[str], begin: int, end: int) -> tuple[str, int]:
+def masked_lines(lines: Sequence[str], begin: int, end: int) -> tuple[str, int]:
     """Some lines of a text without its secrets, and how many those are; lines stay lines."""
     text = "\n".join(lines)
     starts = sum(len(line) + 1 for line in lines[: begin - 1])

@@ -213,7 +213,7 @@ def _selected(engine: Engine, tree: Tree, request: Request) -> _Composed:
     selection = select(
         gathered.groups,
         request,
-        lambda chunk: _load(frames, tree, chunk),
+        lambda chunk: load(frames, tree, chunk),
         counter,
         omitted,
         (lambda path, room, again: texts.pieces(hits, path, room, again)) if hits else None,
@@ -396,7 +396,7 @@ def _leave_out(
         omitted.counts[NO_MATCH] += unmatched
 
 
-def _load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
+def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
     """Bodies and freshness of some candidates, each read in one query."""
     bodies = frames.heads.bodies(row.content for row in chunk)
     frames.load_note_inputs(

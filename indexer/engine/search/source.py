@@ -47,10 +47,11 @@ class SourceText:
     def of(self, path: str) -> bytes | None:
         """A file's text as UTF-8; None where it is none, too long or not what is recorded."""
         if path not in self._texts:
-            self._texts[path] = self._read(path)
+            self._texts[path] = self.read(path)
         return self._texts[path]
 
-    def _read(self, path: str) -> bytes | None:
+    def read(self, path: str) -> bytes | None:
+        """The same, read now and not kept."""
         entry = self._tree.get(path)
         if entry is None or entry.size > MOST_BYTES:
             return None
