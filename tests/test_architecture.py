@@ -166,8 +166,9 @@ def box(path: Path) -> str:
     return dotted(path).partition(".")[0]
 
 
-def imports(path: Path) -> list[Import]:
-    return list(_imports(parsed(path), late=False, typing_only=False))
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
+    return tuple(_imports(parsed(path), late=False, typing_only=False))
 
 
 def _imports(node: ast.AST, *, late: bool, typing_only: bool) -> Iterator[Import]:

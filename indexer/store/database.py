@@ -146,6 +146,7 @@ class Database:
             self._most_memory = most_memory()
             opening.callback(self._remove_spilled)
             self._remove_spilled()
+            is_new = not (os.path.lexists(path) or os.path.lexists(f"{path}.wal"))
             with contextlib.suppress(OSError):
                 os.mkdir(SPILL, PRIVATE_FOLDER, dir_fd=self._folder)
             self._connect()
@@ -154,7 +155,7 @@ class Database:
             self._make_private()
             if not os.path.samestat(os.fstat(self._folder), os.lstat(path.parent)):
                 raise DatabaseError(f"{path.parent} was replaced while it was opened")
-            self._migrate()
+            self._migrate(0 if is_new else self._schema())
             self._opened = opening.pop_all()
 
     def _connect(self) -> None:
@@ -354,17 +355,20 @@ class Database:
                 self._connect()
             return True
 
-    def _migrate(self) -> None:
-        with self._translated("cannot read the index"):
-            known = self._connection.execute(
-                "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta'"
-            ).fetchone()
-            version = 0
-            if known and known[0]:
-                row = self._connection.execute(
-                    "SELECT value FROM meta WHERE key = 'schema'"
-                ).fetchone()
-                version = int(row[0]) if row else 0
+    def _schema(self) -> int:
+        """The number of the schema that the file has; 0 where it has none."""
+        # Asked for by name: a list of the tables, or a look for one that is not there, makes DuckDB
+        # parse all the views of its own.
+        with (
+            self._translated("cannot read the index"),
+            contextlib.suppress(duckdb.CatalogException),
+        ):
+            row = self._connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+            return int(row[0]) if row else 0
+        return 0
+
+    def _migrate(self, version: int) -> None:
+        """Bring a file that has this schema to the present one."""
         if version > len(MIGRATIONS):
             raise NewerFormatError(
                 f"the index has schema {version}; this release reads up to {len(MIGRATIONS)}",

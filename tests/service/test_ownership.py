@@ -8,8 +8,6 @@ import os
 import signal
 import socket
 import stat as modes
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +22,7 @@ from indexer.service.client import connect, socket_name
 from indexer.service.workspace import Workspace
 from indexer.store.layout import Layout
 from indexer.store.lock import OwnerLock
+from tests.support.processes import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -37,13 +36,9 @@ with Workspace.open(sys.argv[1]) as workspace:
 
 
 def command(root: Path) -> list[Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", _COMMAND, str(root)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found: list[Any] = json.loads(done.stdout)
+    code, out, err = run(["-c", _COMMAND, str(root)])
+    assert code == 0, err
+    found: list[Any] = json.loads(out)
     return found
 
 

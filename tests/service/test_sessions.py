@@ -19,8 +19,12 @@ from indexer.errors import MerkleError
 from indexer.service.workspace import Workspace
 from indexer.sessions import import_session
 from tests.support.engines import Engine
+from tests.support.processes import REPOSITORY, Forked, run
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+
+def _environment() -> dict[str, str]:
+    """That of this process, where processes also find the helpers of these tests."""
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
 
 @pytest.fixture
@@ -129,9 +133,9 @@ for number in range(int(sys.argv[3])):
 def append_at_once(root: Path, each: int) -> list[str]:
     """Two processes append to one session; what they were told."""
     writers = [
-        subprocess.Popen(
+        Forked(
             [sys.executable, "-c", APPENDER, root, name, str(each)],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, stdout=subprocess.PIPE, text=True,
+            env=_environment(), stdout=subprocess.PIPE, text=True,
         )
         for name in ("left", "right")
     ]  # fmt: skip
@@ -298,12 +302,9 @@ def test_a_kill_at_any_point_of_a_commit_leaves_it_whole_or_absent(folder: Path)
         engine.session_new("talk")
     sealed = 0
     for point, more in POINTS.items():
-        ran = subprocess.run(
-            [sys.executable, "-c", f"{COMMITTER}\nwork(Path(sys.argv[1]), sys.argv[2])", folder,
-             point],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, timeout=60,
-        )  # fmt: skip
-        assert ran.returncode == -signal.SIGKILL, ran.stderr.decode()
+        work = f"{COMMITTER}\nwork(Path(sys.argv[1]), sys.argv[2])"
+        code, _, err = run(["-c", work, folder, point], env=_environment())
+        assert code == -signal.SIGKILL, err
         assert check_after_kill(folder, sealed) == sealed + more, point
         sealed += more
 
@@ -316,8 +317,7 @@ def test_fifty_kills_at_random_moments(folder: Path) -> None:
     for seed in range(10):
         ran = subprocess.run(
             [sys.executable, "-c", KILLER, folder, str(seed), "5"],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True,
-            timeout=100,
+            env=_environment(), capture_output=True, text=True, timeout=100,
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr
         acknowledged = [int(line) for line in ran.stdout.split()]
@@ -445,13 +445,9 @@ def test_what_keeps_sessions_survives_kill_9(folder: Path) -> None:
         engine.session_fork("talk", "other")
         engine.session_new("moving")
     points = ["in the journal", "after the journal"]
-    done = subprocess.run(
-        [sys.executable, "-c", KEEPER, folder, json.dumps(points)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
+    code, out, err = run(["-c", KEEPER, folder, json.dumps(points)], env=_environment())
+    assert code == 0, err
+    told = [json.loads(line) for line in out.splitlines()]
     assert len(told) == len(points) * 6
     for point, name, happened in told:
         assert happened == (point == "after the journal"), (point, name)

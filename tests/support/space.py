@@ -34,11 +34,7 @@ class Space:
     ) -> None:
         self.base = Path(tempfile.mkdtemp(prefix="mkf"))
         self.root = self.base / "w"
-        if copy_of is None:
-            self.root.mkdir()
-        else:
-            copy_workspace(copy_of, self.root)
-        initialise(self.root, hash_name)
+        copy_workspace(copy_of or _empty(hash_name), self.root)
         self._clock = clock
         self.open()
 
@@ -134,6 +130,17 @@ def settled(files: dict[str, str], declared: str | None = None) -> Space:
     It is made once in a process, and copied: an example of a property costs no more than that.
     """
     return Space(copy_of=_settled(tuple(files.items()), declared))
+
+
+@cache
+def _empty(hash_name: str | None) -> Path:
+    """A workspace without files whose index is made, closed: making one takes twice a copy."""
+    base = Path(tempfile.mkdtemp(prefix="mkf"))
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    (base / "w").mkdir()
+    initialise(base / "w", hash_name)
+    Engine(base / "w").close()
+    return base / "w"
 
 
 @cache

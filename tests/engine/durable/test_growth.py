@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -58,14 +59,23 @@ def space() -> Iterator[Space]:
     made.close()
 
 
-@pytest.fixture
-def edited() -> Iterator[Space]:
-    """A workspace of which the last five roots are kept, after a dozen saves."""
+@pytest.fixture(scope="module")
+def after_saves() -> Iterator[Path]:
+    """A workspace of which the last five roots are kept, after a dozen saves, to be copied."""
     space = Space()
     space.declare("[history]\nkeep_count = 5\n")
     fill(space)
     for edition in range(1, 13):
         save(space, edition)
+    space.engine.close()
+    yield space.root
+    shutil.rmtree(space.base)
+
+
+@pytest.fixture
+def edited(after_saves: Path) -> Iterator[Space]:
+    """A copy of it, open."""
+    space = Space(copy_of=after_saves)
     yield space
     space.close()
 

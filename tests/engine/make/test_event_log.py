@@ -220,6 +220,11 @@ def check_nothing_else_is_touched(space: Space, count: int) -> None:
     assert space.events() == []
 
 
+def test_nothing_else_is_touched_on_a_workspace_of_many_files(space: Space) -> None:
+    check_nothing_else_is_touched(space, 1_100)
+
+
+@pytest.mark.soak
 def test_nothing_else_is_touched_on_a_10000_file_workspace(space: Space) -> None:
     check_nothing_else_is_touched(space, 10_000)
 

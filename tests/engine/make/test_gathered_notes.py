@@ -193,11 +193,24 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(STEPS)
 def test_after_any_steps_the_folders_are_what_a_rebuild_makes_of_them(
     steps: list[tuple[str, str, int]],
 ) -> None:
+    check_against_a_rebuild(steps)
+
+
+@pytest.mark.soak
+@settings(max_examples=100, deadline=None)
+@given(STEPS)
+def test_after_many_steps_the_folders_are_what_a_rebuild_makes_of_them(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    check_against_a_rebuild(steps)
+
+
+def check_against_a_rebuild(steps: list[tuple[str, str, int]]) -> None:
     files = {"src/a.py": python("a"), "src/deep/b.py": python("b"), "doc/c.md": "# c\n"}
     space, rebuilt = settled(files, NOTES), None
     try:
@@ -365,7 +378,7 @@ class Recomputed:
                     assert self.holds(path, kind, agent, head), (path, kind, agent)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(MOVES)
 @example(
     [
@@ -390,6 +403,19 @@ class Recomputed:
 def test_what_counts_as_proved_is_what_a_full_recomputation_finds(
     moves: list[tuple[str, str, str]],
 ) -> None:
+    check_against_a_recomputation(moves)
+
+
+@pytest.mark.soak
+@settings(max_examples=300, deadline=None)
+@given(MOVES)
+def test_what_counts_as_proved_after_many_moves_is_what_a_full_recomputation_finds(
+    moves: list[tuple[str, str, str]],
+) -> None:
+    check_against_a_recomputation(moves)
+
+
+def check_against_a_recomputation(moves: list[tuple[str, str, str]]) -> None:
     space = settled({"src/a.py": python("a"), "src/deep/b.py": python("b")}, BOUND)
     try:
         for one in moves:

@@ -92,13 +92,26 @@ EVERY_ACTION = [
 
 
 @given(at_once=st.sampled_from([100, 1]), actions=ACTIONS)
-@settings(max_examples=10)
+@settings(max_examples=3)
 @example(100, EVERY_ACTION)
 @example(1, EVERY_ACTION)
 def test_following_what_moved_equals_starting_anew(
     at_once: int, actions: list[tuple[str, int, str]]
 ) -> None:
     """The corpus in memory after any edits is the one that a new process would load."""
+    check_following(at_once, actions)
+
+
+@pytest.mark.soak
+@given(at_once=st.sampled_from([100, 1]), actions=ACTIONS)
+@settings(max_examples=60)
+def test_following_much_that_moved_equals_starting_anew(
+    at_once: int, actions: list[tuple[str, int, str]]
+) -> None:
+    check_following(at_once, actions)
+
+
+def check_following(at_once: int, actions: list[tuple[str, int, str]]) -> None:
     space = settled({"src/f0.py": python("ferry"), "src/f1.py": python("quarry")})
     with (
         contextlib.closing(space),
