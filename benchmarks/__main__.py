@@ -14,23 +14,26 @@ from benchmarks import context_rows, frame_rows, localisation, session_rows, sha
 from benchmarks.measure import REPOSITORY, Row, table
 from benchmarks.trees import make_tree
 
+_SMALL = frozenset(("sessions", "start", "frames", "status"))
+"""The groups that have no need of the large tree."""
 
-def measure(work: Path, files: int, rounds: int, only: str | None) -> Iterator[Row]:
+
+def measure(
+    work: Path, files: int, rounds: int, only: str | None, folder: Path | None
+) -> Iterator[Row]:
     """Every row; the large tree is made once, where something is measured on it."""
     wanted = None if only is None else only.split(",")
     if wanted is None or "sessions" in wanted:
         yield from session_rows.session_rows(work, rounds)
-    if wanted == ["sessions"]:
-        return
     big = work / f"t{files}"
-    spec = make_tree(big, files)
+    spec = make_tree(big, files if wanted is None or not _SMALL.issuperset(wanted) else 1)
     groups: dict[str, Callable[[], Iterator[Row]]] = {
         "start": lambda: tree_rows.start_rows(rounds * 3),
         "scan": lambda: tree_rows.scan_rows(big, rounds),
         "service": lambda: tree_rows.service_rows(big, rounds),
         "edit": lambda: tree_rows.edit_rows(big, spec, work, 60),
         "frames": lambda: frame_rows.first_pass_rows(work, max(3, rounds // 2)),
-        "status": lambda: frame_rows.status_rows(work),
+        "status": lambda: frame_rows.status_rows(work, folder),
         "regenerate": lambda: frame_rows.edit_rows(big, spec, work, 40),
         "compose": lambda: context_rows.rows(big, spec, work, rounds, files),
         "shared": lambda: shared_rows.cold_start_rows(
@@ -49,6 +52,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
     known = "sessions,start,scan,service,edit,frames,status,regenerate,compose,shared"
     parser.add_argument("--only", help=f"groups to run: {known}; or localisation, alone")
+    parser.add_argument("--folder", type=Path, help="status: a folder to serve a copy of")
     parser.add_argument("--repository", type=Path, help="localisation: a repository with history")
     parser.add_argument("--questions", type=Path, help="localisation: questions with answers")
     parser.add_argument("--most", type=int, help="localisation: only so many of them")
@@ -68,7 +72,7 @@ def main() -> int:
                 Path(work), options.repository, options.questions, options.most, options.details
             )
             if asked
-            else measure(Path(work), options.files, options.rounds, options.only)
+            else measure(Path(work), options.files, options.rounds, options.only, options.folder)
         )
         for row in measured:
             rows.append(row)

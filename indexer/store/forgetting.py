@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from indexer.core.frames import BodyHash, FrameId
 from indexer.store.database import Database, put_meta
 from indexer.store.postings import TO_BE_FOLDED
+
+_GONE: Final = 5
+"""For so many contents that are there, one that is gone keeps its facts."""
 
 
 class Forgetting:
@@ -116,14 +120,30 @@ class Forgetting:
                 " AND number < (SELECT max(number) FROM bodies)"
                 " AND sha256 NOT IN (SELECT content FROM frame_log)"
             )
-            # Facts of contents that no recorded root has, and those that later ones replaced.
-            connection.execute(
+
+    def drop_facts(self) -> int:
+        """Forget what is known of the code of contents that are gone.
+
+        They can be made again from a file that comes back. The newest of them stay, a part of as
+        many as there are files: whoever goes from branch to branch finds both.
+        """
+        with self._database.transaction() as connection:
+            # The last number stays, or it would be given again.
+            dropped = connection.execute(
                 "DELETE FROM code_facts WHERE number < (SELECT max(number) FROM code_facts)"
-                " AND (content_id NOT IN"
-                "  (SELECT content_id FROM node_log WHERE content_id IS NOT NULL)"
-                "  OR number NOT IN (SELECT max(number) FROM code_facts"
-                "   GROUP BY content_id, ending))"
-            )
+                " AND number NOT IN (WITH newest AS (SELECT content_id, max(number) AS number"
+                "   FROM code_facts GROUP BY content_id, ending),"
+                "  present AS (SELECT arg_max(content_id, seq) FILTER (kind <> 0) AS content_id"
+                "   FROM node_log GROUP BY path HAVING arg_max(kind, seq) <> 0),"
+                "  held AS (SELECT number FROM newest WHERE content_id IN (FROM present)),"
+                "  gone AS (SELECT number FROM newest WHERE number NOT IN (FROM held)"
+                "   ORDER BY number DESC LIMIT (SELECT count(*) // ? FROM held))"
+                "  FROM held UNION ALL FROM gone)",
+                [_GONE],
+            ).fetchone()
             connection.execute(
                 "DELETE FROM code_symbols WHERE number NOT IN (SELECT number FROM code_facts)"
             )
+            if dropped and dropped[0]:
+                put_meta(connection, TO_BE_FOLDED, "yes")
+        return int(dropped[0]) if dropped else 0

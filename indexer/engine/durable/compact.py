@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
-SAVES_BETWEEN: Final = 200
+SAVES_BETWEEN: Final = 50
 """Roots that are recorded before a service looks whether compacting pays."""
 
 PAYS: Final = 1.5
@@ -127,6 +127,9 @@ class Compaction(LongWork[CompactedDocument]):
         horizon = self._cut_roots()
         yield False
         self._drop(horizon)
+        yield False
+        self._forgetting.drop_facts()
+        self._frames.code.forget()
         if postings.are_to_be_folded():
             for part in range(PARTS):
                 yield False

@@ -14,7 +14,10 @@ from indexer.store.frames import FrameBatch, InputList, difference
 FINGERPRINT: Final = "/fingerprint"
 """No child can be called that: names contain no slash."""
 
-_LONG: Final = 64
+_SHORT: Final = 8
+"""Lists with fewer inputs are always stored whole."""
+_HELD: Final = 50_000
+"""Inputs of all lists that are held, to store the next ones as differences."""
 _MAX_CHAIN: Final = 40
 
 
@@ -39,8 +42,7 @@ class _Last(NamedTuple):
     """The list that was last stored for a head."""
 
     identity: bytes
-    document: dict[str, Any] | None
-    """None for a short list, which nothing is worth being stored as a difference from."""
+    document: dict[str, Any]
     chain: int
     """How many differences have to be put together to read it."""
 
@@ -50,22 +52,34 @@ class InputChains:
 
     def __init__(self) -> None:
         self._last: dict[HeadKey, _Last] = {}
+        """The one that was stored last at the end."""
+        self._held = 0
 
     def forget(self) -> None:
         """They may name lists that were not stored after all."""
         self._last.clear()
+        self._held = 0
 
     def add(self, key: HeadKey, document: dict[str, Any], batch: FrameBatch) -> bytes:
         """Put a list into the batch and return its hash."""
         identity, text = inputs_text(document)
-        is_long = len(document) >= _LONG
-        before = self._last.get(key)
+        before = self._last.pop(key, None)
+        if before is not None:
+            self._held -= len(before.document)
         entry, chain = InputList(None, text), 0
-        if is_long and before and before.document is not None and before.chain < _MAX_CHAIN:
-            entry = InputList(
-                before.identity, inputs_text(difference(before.document, document))[1]
-            )
-            chain = before.chain + 1
+        if len(document) >= _SHORT:
+            if before is not None and before.chain < _MAX_CHAIN:
+                entry = InputList(
+                    before.identity, inputs_text(difference(before.document, document))[1]
+                )
+                chain = before.chain + 1
+            self._hold(key, _Last(identity, document, chain))
         batch.inputs[identity] = entry
-        self._last[key] = _Last(identity, document if is_long else None, chain)
         return identity
+
+    def _hold(self, key: HeadKey, last: _Last) -> None:
+        self._last[key] = last
+        self._held += len(last.document)
+        while self._held > _HELD and len(self._last) > 1:
+            oldest = next(iter(self._last))
+            self._held -= len(self._last.pop(oldest).document)
