@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -22,7 +23,8 @@ from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.engine.workspace import Engine
 from indexer.errors import UsageError
 from indexer.service.server import Api
-from indexer.web.drawing import MEANINGS, bar, maps
+from indexer.web.colours import BY, Colours
+from indexer.web.drawing import View, legend, maps
 
 LISTED: Final = 100
 """Rows on one page of a table."""
@@ -52,6 +54,18 @@ class Query:
             raise UsageError(f"{name} holds a character that no text has")
         return value
 
+    def choice(self, name: str, words: Iterable[str]) -> str:
+        """One of a few words, the first unless another is given."""
+        known = list(words)
+        value = self.text(name) or known[0]
+        if value not in known:
+            raise UsageError(f"{name} must be one of: {', '.join(known)}", hint="follow the links")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Whether something is asked for."""
+        return bool(self.text(name))
+
     def page(self) -> int:
         """The number of a table's page, from 0."""
         value = self._values.get("page", "0")
@@ -66,6 +80,7 @@ class Pages:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._coverage = Coverage(lambda: api.engine.frames)
+        self._colours = Colours()
         self._between: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     # -- pages
@@ -73,29 +88,35 @@ class Pages:
     def overview(self, query: Query) -> dict[str, Any]:
         """The map of a folder, what is not fresh in it, recent roots, the service's health."""
         at = paths.parse(query.text("at"))
-        by_files = query.text("size") == "files"
+        view = View(query.text("size") == "files", query.choice("colour", BY), query.flag("dim"))
         page = query.page()
 
         def read(engine: Engine) -> dict[str, Any]:
             tree = tree_as_on_disk(engine, paths.ROOT)
+            colouring = self._colours.of(view.colour, tree, engine.frames.heads)
             with self._coverage as coverage:
                 coverage.bring_up_to(tree)
                 here = coverage.known(at)
                 if here is None or here.kind != "directory":
                     hint = "it may have been renamed or removed: begin at the top"
                     raise UsageError(f"{paths.on_screen(at)} is no folder of this tree", hint=hint)
-                rows = coverage.heaviest(at, (page + 1) * LISTED, by_files=by_files)
-                drawn = maps(coverage, here, by_files=by_files)
+                rows = coverage.heaviest(at, (page + 1) * LISTED, by_files=view.by_files)
+                drawn = maps(coverage, here, view, colouring)
                 stale = coverage.in_state("stale", NOT_FRESH, below=at)
             totals = tree.root.totals
             return {
                 "at": at,
                 "here": here,
-                "by_files": by_files,
+                "view": view,
+                "sizes": [
+                    ("tokens of frames", view._replace(by_files=False)),
+                    ("tokens of files", view._replace(by_files=True)),
+                ],
+                "colours": [(words, view._replace(colour=name)) for name, words in BY.items()],
+                "other_dim": view._replace(dim=not view.dim),
                 "crumbs": crumbs(at),
                 "maps": drawn,
-                "bar": bar(here.counts),
-                "meanings": MEANINGS,
+                "legend": legend(colouring.shares(here), colouring),
                 "rows": rows[page * LISTED :],
                 "pages": pager(page, here.entries),
                 "totals": totals,
