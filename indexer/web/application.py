@@ -70,6 +70,7 @@ class _Site:
                 self._route("/search", "search.html", pages.search),
                 self._route("/roots", "roots.html", pages.roots),
                 self._route("/diff", "diff.html", pages.diff),
+                self._route("/health", "health.html", pages.health),
                 self._route("/sessions", "sessions.html", sessions.sessions),
                 self._route("/session", "session.html", sessions.session),
                 Route("/events", self._events),

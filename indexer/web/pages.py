@@ -17,7 +17,9 @@ from indexer.engine.frames.explain import explain
 from indexer.engine.frames.freshness import judge
 from indexer.engine.frames.read import get_node, list_frames
 from indexer.engine.search.compose import compose
+from indexer.engine.team.commands import shared_status
 from indexer.engine.tree.history import diff, log
+from indexer.engine.tree.lost import lost_documents
 from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.engine.workspace import Engine
@@ -208,6 +210,24 @@ class Pages:
             "renamed": found["renamed"][:DIFF_LISTED],
             "renamed_count": len(found["renamed"]),
         }
+
+    def health(self, query: Query) -> dict[str, Any]:
+        """What the service does, has to do and takes: queue, passes, memory, models, the team."""
+
+        def read(engine: Engine) -> dict[str, Any]:
+            settings = engine.frames.declared.settings
+            return {
+                "health": self._health(),
+                "work": self._api.writer.work(),
+                "missing": engine.frames.missing.of(engine.tree),
+                "totals": engine.tree.root.totals,
+                "read_only": engine.read_only,
+                "remarks": engine.trees.remarks(),
+                "lost": lost_documents(engine.trees),
+                "team": shared_status(engine) if settings.values["shared.url"] else None,
+            }
+
+        return self._api.perform(read)
 
     # -- parts
 

@@ -54,7 +54,7 @@ def test_the_list_names_every_session(site: Any, session: dict[str, str]) -> Non
 
 
 def test_a_session_shows_its_tree_as_it_is_now(site: Any, session: dict[str, str]) -> None:
-    body = site.get(address()).body
+    body = site.get(address() + "&view=tree").body
     shown = plain(body)
     for text in ("first answer", "open question", "^sys", "^seq", "^ah"):
         assert text in shown
