@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from indexer.cli.columns import counted, fields, path, short, table
-from indexer.cli.frame_text import body, freshness, not_made
+from indexer.cli.frame_text import about, body, freshness, not_made
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
@@ -90,9 +90,9 @@ def _summary(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _name(item: Mapping[str, Any]) -> str:
-    """What an item is about; of source also the symbol and the lines."""
+    """What an item is about; of source and of some notes also the symbol and the lines."""
     if item["type"] != "source" or not item.get("lines"):
-        return path(item["path"])
+        return path(item["path"]) + about(item)
     first, last = item["lines"]
     symbol = f"::{on_screen(item['symbol'])}" if item["symbol"] else ""
     return f"{path(item['path'])}{symbol}:{first}-{last}"

@@ -99,7 +99,8 @@ def _note_lines(document: DiffDocument) -> Iterator[str]:
 def note_text(note: JsonObject) -> str:
     """What became of one note."""
     came = f", from {path(note['from'])}" if note["from"] is not None else ""
-    said = f"{state(note['change'])}  {path(note['path'])}  {on_screen(note['type'])}"
+    where = path(note["path"]) + (f"::{on_screen(note['symbol'])}" if note["symbol"] else "")
+    said = f"{state(note['change'])}  {where}  {on_screen(note['type'])}"
     return f"{said} by {on_screen(note['agent'])}{came}"
 
 

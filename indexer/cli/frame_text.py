@@ -30,6 +30,14 @@ def freshness(frame: Mapping[str, Any]) -> str:
     return state(frame["freshness"]) + (f" ({on_screen(because)})" if because else "")
 
 
+def about(frame: Mapping[str, Any]) -> str:
+    """What of its file a note is about, as `::Gauge.read, line 12`; nothing for all of it."""
+    if frame.get("symbol") is None:
+        return ""
+    line = "" if frame["line"] is None else f", line {frame['line']}"
+    return f"::{on_screen(frame['symbol'])}{line}"
+
+
 def body(content: str, indent: str = "  ") -> str:
     """A body with its lines as they are and everything else made safe.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from indexer.cli.columns import counted, fields, first, path
-from indexer.cli.frame_text import body, moment, state
+from indexer.cli.frame_text import about, body, moment, state
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import show
@@ -38,7 +38,7 @@ def command(options: Globals, frame: str) -> int:
 
 def _lines(document: FrameDocument) -> Iterator[str]:
     title = f"{on_screen(document['type'])} by {on_screen(document['agent'])}"
-    yield click.style(f"{title}, about {path(document['path'])}", bold=True)
+    yield click.style(f"{title}, about {path(document['path'])}{about(document)}", bold=True)
     because = f" ({on_screen(document['because'])})" if document["because"] else ""
     rows = [
         ("frame", document["frame_id"]),

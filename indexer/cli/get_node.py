@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from indexer.cli.columns import counted, fields, first, path, size
-from indexer.cli.frame_text import body, freshness, moment
+from indexer.cli.frame_text import about, body, freshness, moment
 from indexer.cli.nodes import node_name, on_nodes
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, default_of, merkle_command, plain_text
@@ -113,6 +113,7 @@ def _heading(frame: JsonObject) -> str:
     parts = [
         click.style(on_screen(frame["type"]), bold=True),
         f"by {on_screen(frame['agent'])},",
+        *([f"on {about(frame)},"] if about(frame) else []),
         freshness(frame) + ",",
         counted(frame["tokens"], "token") + ",",
         moment(frame["created_at"]),

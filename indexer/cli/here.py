@@ -14,8 +14,11 @@ def from_here(options: Globals, name: str, *, guess: bool = True) -> str:
     """The workspace's name for what is meant: `/…`, `./…` and `../…` count from where we are.
 
     Any other name counts from the workspace's root; with `guess`, from the current folder if
-    only there is something of that name.
+    only there is something of that name. A symbol behind `::` stays with its file.
     """
+    place, within, symbol = name.partition("::")
+    if within and not os.path.lexists(os.path.join(root_of(options), name)):
+        return from_here(options, place, guess=guess) + within + symbol
     first = name.partition("/")[0]
     if first not in ("", ".", ".."):
         return _below(options, name) if guess else name

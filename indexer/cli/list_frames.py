@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from indexer.cli.columns import path, short, table
-from indexer.cli.frame_text import freshness, moment
+from indexer.cli.frame_text import about, freshness, moment
 from indexer.cli.nodes import node_name, on_nodes
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
@@ -52,5 +52,7 @@ def _row(frame: JsonObject) -> list[str]:
         on_screen(frame["type"]),
         on_screen(frame["agent"]),
         moment(frame["created_at"]),
-        freshness(frame) + ("" if frame["has_body"] else ", body dropped"),
+        (about(frame) + ": " if about(frame) else "")
+        + freshness(frame)
+        + ("" if frame["has_body"] else ", body dropped"),
     ]

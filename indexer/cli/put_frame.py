@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 import click
 
 from indexer.cli.columns import path, short
-from indexer.cli.frame_text import freshness
+from indexer.cli.frame_text import about, freshness
 from indexer.cli.here import from_here
 from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
@@ -53,7 +53,7 @@ def _node(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 
 
 @merkle_command("put-frame")
-@click.argument("node", metavar="[NODE", required=False, callback=_node)
+@click.argument("node", metavar="[NODE[::SYMBOL]", required=False, callback=_node)
 @click.argument("file", metavar="FILE]", required=False, type=click.File("rb"))
 @click.option(
     "--lines",
@@ -114,16 +114,18 @@ def command(
     meta: dict[str, str],
     allow_secrets: bool,
 ) -> int:
-    """Write a frame about a file or folder, bound to what its author read.
+    """Write a frame about a file, a folder or a symbol, bound to what its author read.
 
     FILE holds UTF-8 text, at most 1 MiB; - reads standard input. The frame goes stale when
-    what it is bound to changes. The same frame written twice is one frame. Notes accumulate: a
+    what it is bound to changes: with PATH::SYMBOL that is the symbol's text, wherever in the file
+    it stands. The same frame written twice is one frame. Notes accumulate: a
     second one leaves the first as it is, unless it says that it replaces it.
 
     \b
     Examples:
       merkle agent add alice --role writer
       merkle put-frame src/main.py review.md --type review --agent alice
+      merkle put-frame src/main.py::Gauge.read why.md --type note --agent alice
       echo "Start here." | merkle put-frame src - --type note --agent alice --on listing
       merkle put-frame src/main.py review.md --type review --agent alice --replace-mine
       merkle put-frame --lines reviews.jsonl --type review --agent alice
@@ -197,5 +199,5 @@ def _text_of(file: BinaryIO, longest: int = LONGEST) -> str:
 def _text(document: Mapping[str, Any]) -> str:
     done = "stored" if document["created"] else "already stored"
     replaced = "".join(f", replaces {short(one)}" for one in document["replaced"])
-    said = f"{done} {short(document['frame_id'])} on {path(document['path'])}"
+    said = f"{done} {short(document['frame_id'])} on {path(document['path'])}{about(document)}"
     return f"{said}{replaced}: {freshness(document)}"

@@ -28,6 +28,10 @@ class Loaded(NamedTuple):
     body: str | None
     freshness: Freshness
     because: str
+    symbol: str | None = None
+    """What of its file a note is about."""
+    line: int | None = None
+    """Where that begins now."""
 
 
 def digest(candidates: Iterable[Candidate]) -> hashlib._Hash:
@@ -40,7 +44,8 @@ def sealed(
     labels: Sequence[tuple[FrameId, str]],
     sources: Sequence[tuple[str, ContentId]] = (),
 ) -> str:
-    """The candidates' hash, with the label of each that was looked at and is not fresh.
+    """The candidates' hash, with the label of each that was looked at and is not fresh, or whose
+    line is shown.
 
     Labels are shown and can leave a frame out, so they decide what the messages say; and so do
     the contents of files that may be shown.

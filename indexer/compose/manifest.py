@@ -117,6 +117,7 @@ _SOURCE_ITEM: Final[_Shape] = {
     "symbol": _text_or_none, "lines": _lines, "content_id": _text, "sha256": _hash,
     "content_sha256": _hash, "freshness": _freshness, "tokens": _count, "message": _count,
 }  # fmt: skip
+_PLACE: Final[_Shape] = {"symbol": _text, "line": _count_or_none}
 _OMITTED: Final[_Shape] = {"counts": _counts, "first": _objects}
 _LEFT: Final[_Shape] = {"frame_id": _hash_or_none, "path": _text, "reason": _text}
 _CORPUS: Final[Mapping[str, _Shape]] = {
@@ -136,6 +137,8 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
         _check_fields("corpus.", manifest["corpus"], _CORPUS[manifest["schema_version"]])
     for item in manifest["items"]:
         _check_fields("items.", item, _SOURCE_ITEM if _is_source(item) else _ITEM)
+        if not _is_source(item) and ("symbol" in item or "line" in item):
+            _check_fields("items.", item, _PLACE)
     for left in manifest["omitted"]["first"]:
         _check_fields("omitted.first.", left, _LEFT)
 
@@ -181,6 +184,7 @@ def make_manifest(
                 "because": item.loaded.because,
                 "tokens": item.tokens,
                 "message": place,
+                **_place(item.loaded.symbol, item.loaded.line),
             }
         )
     return {
@@ -203,6 +207,11 @@ def make_manifest(
         },
         **_compiled(items, messages),
     }
+
+
+def _place(symbol: str | None, line: int | None) -> Json:
+    """What of its file a note is about; nothing where that is all of it."""
+    return {} if symbol is None else {"symbol": symbol, "line": line}
 
 
 def _source_item(source: Source, tokens: int, place: int) -> Json:
@@ -291,7 +300,15 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
         messages[place] = (
             source_message(item["path"], item["symbol"], item["lines"][0], item["lines"][1], body)
             if _is_source(item)
-            else message(item["path"], item["type"], item["agent"], item["freshness"], body)
+            else message(
+                item["path"],
+                item["type"],
+                item["agent"],
+                item["freshness"],
+                body,
+                item.get("symbol"),
+                item.get("line"),
+            )
         )
     # A manifest is checked by the version of the stages that froze it.
     version = manifest["frozen"].get("schema_version")

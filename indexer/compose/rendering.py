@@ -17,10 +17,20 @@ SOURCE = "source"
 _TICKS = re.compile("`{3,}")
 
 
-def message(path: str, frame_type: str, agent: str, freshness: str, body: str) -> Message:
+def message(
+    path: str,
+    frame_type: str,
+    agent: str,
+    freshness: str,
+    body: str,
+    symbol: str | None = None,
+    line: int | None = None,
+) -> Message:
     """One frame as a message. What is not fresh says so itself, whoever passes it on."""
+    name = path or "." if symbol is None else f"{path}::{symbol}"
+    where = "" if line is None else f", line {line}"
     label = "" if freshness == Freshness.FRESH else f", {freshness}"
-    return {"role": ROLE, "content": f"{path or '.'} ({frame_type} by {agent}{label})\n\n{body}"}
+    return {"role": ROLE, "content": f"{name} ({frame_type} by {agent}{where}{label})\n\n{body}"}
 
 
 def source_message(path: str, symbol: str | None, first: int, last: int, body: str) -> Message:

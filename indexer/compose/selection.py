@@ -188,16 +188,20 @@ class _Chooser:
         if self._count(heading) > room:
             return False
         loaded = self._get(candidate)
-        if loaded.freshness is not Freshness.FRESH and candidate.frame_id not in self._told:
+        if candidate.frame_id not in self._told:
             self._told.add(candidate.frame_id)
-            self.chosen.labels.append((candidate.frame_id, loaded.freshness.value))
+            if loaded.freshness is not Freshness.FRESH:
+                self.chosen.labels.append((candidate.frame_id, loaded.freshness.value))
+            if loaded.line is not None:
+                self.chosen.labels.append((candidate.frame_id, f"line {loaded.line}"))
         reason = _unusable(loaded, self.request)
         if reason is not None:
             return reason
         assert loaded.body is not None
         made = message(
-            candidate.path, candidate.type, candidate.agent, loaded.freshness.value, loaded.body
-        )
+            candidate.path, candidate.type, candidate.agent, loaded.freshness.value, loaded.body,
+            loaded.symbol, loaded.line,
+        )  # fmt: skip
         return self._take(Item(loaded, None, made, self._count(made)), room)
 
     def source(self, source: Source, room: int) -> bool:

@@ -33,6 +33,8 @@ REPEATING_AGENTS: Final = frozenset(
 """Makers whose texts have no words of their own: only a file's, or those of frames below."""
 ON_CONTENT: Final = "content"
 ON_LISTING: Final = "listing"
+ON_SYMBOL: Final = "::"
+"""What a note says that is bound to a symbol, before the symbol's name; no type begins so."""
 
 _ABSENT: Final = prefixed(b"absent")
 
@@ -147,6 +149,11 @@ def basis_of_listing(path: bytes, children: Sequence[tuple[bytes, str]]) -> Basi
 def basis_of_frame(path: bytes, frame_type: str, content: BodyHash) -> BasisHash:
     """A note bound to what another frame of its node says."""
     return BasisHash(_digest(b"basis:frame", (path, frame_type.encode(), content)))
+
+
+def basis_of_symbol(path: bytes, symbol: str, text: bytes) -> BasisHash:
+    """A note bound to a symbol of a file: its qualified name, and the SHA-256 of its text."""
+    return BasisHash(_digest(b"basis:symbol", (path, symbol.encode(), text)))
 
 
 def basis_of_generated(

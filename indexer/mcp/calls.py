@@ -143,7 +143,8 @@ def _frame(frame: Document, node_id: str) -> Entry:
     """A frame's label and what it says; a note also tells since when, and of which version."""
     kept = ["frame_id", "type", "agent", "freshness", "because", "tokens"]
     if not frame["agent"].startswith(GENERATED_AGENT_PREFIX):
-        kept += ["created_at", "meta", *(["node_id"] if frame["node_id"] != node_id else [])]
+        kept += ["symbol", "line", "created_at", "meta"]
+        kept += ["node_id"] if frame["node_id"] != node_id else []
     about = f"{frame['type']} {frame['frame_id']}"
     return Entry("frames", _some({name: frame[name] for name in kept}), frame["content"], about)
 

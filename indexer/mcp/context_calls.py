@@ -86,8 +86,8 @@ def _about(item: Document) -> str:
 
 
 def _label(item: Document) -> Document:
-    names = ("frame_id", "path", "type", "freshness", "because")
-    return {name: item[name] for name in names}
+    names = ("frame_id", "path", "symbol", "line", "type", "freshness", "because")
+    return {name: item[name] for name in names if item.get(name) is not None}
 
 
 def search(calls: Calls, workspace: Workspace, given: Document) -> Answer:
@@ -116,7 +116,7 @@ def search(calls: Calls, workspace: Workspace, given: Document) -> Answer:
         }
     )
     for item in items:
-        names = ("frame_id", "symbol", "lines", "freshness", "because", "tokens")
+        names = ("frame_id", "symbol", "line", "lines", "freshness", "because", "tokens")
         value = {name: item[name] for name in names if item.get(name)}
         text = found["messages"][item["message"]]["content"]
         answer.entries.append(Entry("results", {"path": item["path"], **value}, text, _about(item)))

@@ -139,7 +139,7 @@ TOOLS: Final = (
         "put_frame",
         "Write what you learned about a node. It goes stale when the node changes.",
         {
-            "node": NODE,
+            "node": {"type": "string", "description": "path, PATH::SYMBOL or node_id"},
             "seen": {"type": "string", "description": "node_id that get_node gave you"},
             "type": {"type": "string", "description": "such as note or review"},
             "content": TEXT,

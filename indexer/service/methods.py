@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from indexer.engine.durable.validate import ValidateDocument
     from indexer.engine.frames.agents import AgentsDocument, AllowedDocument
     from indexer.engine.frames.explain import ExplainDocument
+    from indexer.engine.frames.notebook import NotedDocument, NotesDocument, WithdrawnDocument
     from indexer.engine.frames.notes import WrittenDocument, WrittenFramesDocument
     from indexer.engine.frames.read import (
         FrameDocument,
@@ -162,9 +163,11 @@ class Methods(ABC):
     ) -> WrittenDocument:
         """Append a note, bound to what its author read.
 
-        `seen` is the NodeID that was read; without it the node as it is now. Other notes stay what
-        they are, but for those that it says it replaces: some by their ids, or with `replace_mine`
-        all of the same type that its author wrote about the node.
+        `seen` is the NodeID that was read; without it the node as it is now. About PATH::SYMBOL it
+        is bound to that symbol's text alone: of several symbols of one name, to the first in the
+        file, and it holds while one of them has that text. Other notes stay what they are, but for
+        those that it says it replaces: some by their ids, or with `replace_mine` all of the same
+        type that its author wrote about the node.
         """
         return self._operate("put-frame", locals())
 
@@ -177,6 +180,47 @@ class Methods(ABC):
         takes. What they replace is what was there before them.
         """
         return self._operate("put-frames", locals())
+
+    def note(
+        self,
+        node: str,
+        content: str,
+        *,
+        agent: str,
+        frame_type: str = "note",
+        seen: str | None = None,
+        replaces: Sequence[str] = (),
+        allow_secrets: bool = False,
+    ) -> NotedDocument:
+        """Write a note in one go; an author whom nobody knows yet is registered as a writer.
+
+        It is bound as `put_frame` binds it: to what is there now or, with `seen`, to what was read.
+        """
+        return self._operate("note", locals())
+
+    def notes(
+        self, node: str = "", *, stale: bool = False, limit: int | None = None
+    ) -> NotesDocument:
+        """The notes at and below a node, or about PATH::SYMBOL: those that do not hold first.
+
+        With `stale` only those. Within one state they stand in order of their places.
+        """
+        return self._operate("notes", locals())
+
+    def confirm_note(self, frame: str, *, agent: str, seen: str | None = None) -> WrittenDocument:
+        """Say that a note is still true: the same words take its place, bound to what is there now.
+
+        Whoever says so is their author from now on; the metadata keeps who wrote them first
+        (`written_by`). A note that is fresh stays as it is.
+        """
+        return self._operate("confirm-note", locals())
+
+    def withdraw_note(self, frame: str, *, agent: str) -> WithdrawnDocument:
+        """Take a note back: it stays in the history, and counts no longer.
+
+        Frames never change, so another one says so: without words, in the name of whoever does it.
+        """
+        return self._operate("withdraw-note", locals())
 
     def get_node(
         self,

@@ -60,6 +60,15 @@ class CodeStore:
             ),
         )
 
+    def known_of(self, key: FactsKey) -> KnownFacts | None:
+        """The facts of one content, those that were made last."""
+        rows = self._database.rows(
+            "SELECT content_id, ending, number, language, print FROM code_facts"
+            " WHERE content_id = ? AND ending = ? ORDER BY number DESC LIMIT 1",
+            list(key),
+        )
+        return KnownFacts._make(rows[0]) if rows else None
+
     def symbols(self, numbers: Iterable[int]) -> dict[int, tuple[CodeSymbol, ...]]:
         """The symbols of some facts, in order of the source."""
         wanted = list(dict.fromkeys(numbers))

@@ -7,12 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from indexer.core import paths
-from indexer.core.code import FactsKey
+from indexer.core.code import CodeSymbol, FactsKey
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.generators.facts import facts_key, facts_print
+from indexer.store import code as stored
 from indexer.store.code import CodeStore
+
+
+def _is_of_today(facts: stored.KnownFacts) -> bool:
+    """Whether they would be made the same way now."""
+    return facts.print == facts_print(facts.language)
 
 
 class FileOf(NamedTuple):
@@ -45,12 +51,22 @@ class KnownFacts:
                     known = {}
                     for one in self.store.known():
                         key = (one.content_id, one.ending)
-                        if one.print == facts_print(one.language):
+                        if _is_of_today(one):
                             known[key] = one.number
                         else:
                             known.pop(key, None)
                     self._numbers = known
         return known
+
+    def symbols(self, key: FactsKey) -> tuple[CodeSymbol, ...] | None:
+        """The symbols of one content; None where its facts are not stored."""
+        if self._numbers is None:
+            # One content is looked for without reading which others there are.
+            last = self.store.known_of(key)
+            number = last.number if last is not None and _is_of_today(last) else None
+        else:
+            number = self._numbers.get(key)
+        return None if number is None else self.store.symbols([number])[number]
 
     def lacks(self, path: str, content_id: ContentId) -> bool:
         """Whether the facts of a file are not stored."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 from indexer.core import paths
 from indexer.core.arguments import SOME_TEXT, Count, one_of, whole_between
 from indexer.engine.code.graph import NAME, SURE, Definition, Edge, Graph
+from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make.code_pass import CodePass
 from indexer.engine.tree.resolve import resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
@@ -28,12 +29,6 @@ Steps = Annotated[int, whole_between(1, MOST_STEPS)]
 Sureness = Annotated[str, one_of(*SURE)]
 _TEST: Final = re.compile(r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)(?:test_|conftest)"
                           r"|(?:_test|_spec|\.test|\.spec|Tests?)\.[^/.]+$")  # fmt: skip
-
-
-class UnknownSymbolError(UsageError):
-    """No file defines that name."""
-
-    code = "unknown_symbol"
 
 
 class SymbolDocument(TypedDict):

@@ -8,7 +8,7 @@ from indexer.core import paths
 from indexer.core.arguments import Count
 from indexer.core.kinds import Kind
 from indexer.core.secrets import find_secrets
-from indexer.engine.code.questions import UnknownSymbolError
+from indexer.engine.code.symbols import found_among, split_symbol
 from indexer.engine.make.workers import ChangedError, read_content
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
@@ -57,7 +57,7 @@ def show(
 
     The id is that of exactly the bytes that are shown. Secrets are masked.
     """
-    node, within, symbol = _split(engine, node)
+    node, symbol = split_symbol(engine.tree, node)
     path = resolve_node(engine.tree, engine.trees, node)["path"]
     for _ in range(_LOOKS):
         tree = tree_as_on_disk(engine, path)
@@ -91,7 +91,7 @@ def show(
     if lines and not lines[-1]:
         lines.pop()
     found: list[CodeSymbol] = []
-    if within:
+    if symbol is not None:
         found = _found(path, content, symbol)
         first, last = found[0].line, found[0].end_line
     begin = 1 if first is None else max(1, first)
@@ -115,28 +115,10 @@ def show(
     }
 
 
-def _split(engine: Engine, node: str) -> tuple[str, str, str]:
-    """A node and a symbol in it; as much as is a path is one, whatever its name has in it."""
-    parts = node.split("::")
-    for end in range(len(parts), 1, -1):
-        if engine.tree.get("::".join(parts[:end]).removeprefix("path:")) is not None:
-            return "::".join(parts[:end]), "::" if end < len(parts) else "", "::".join(parts[end:])
-    return node.partition("::")
-
-
 def _found(path: str, content: bytes, wanted: str) -> list[CodeSymbol]:
     """The symbols of a name in exactly this content, those that fit best first."""
-    name = wanted.replace("::", ".").replace("#", ".")
     listed = facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
-    fitting = [one for one in listed if one.symbol == name] or [
-        one for one in listed if one.symbol.endswith((f".{name}", f"> {name}"))
-    ]
-    if not fitting:
-        raise UnknownSymbolError(
-            f"{paths.on_screen(path)} has no symbol {paths.on_screen(wanted)!r}",
-            hint=f"`merkle get-node {paths.on_screen(path)}` shows its outline",
-        )
-    return fitting
+    return found_among(listed, path, wanted)
 
 
 def _masked(lines: list[str], begin: int, end: int) -> tuple[str, int]:

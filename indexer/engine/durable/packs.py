@@ -29,7 +29,7 @@ from indexer.engine.durable.records import (
     memo_record,
     note_records,
 )
-from indexer.engine.frames.notes import REPLACES
+from indexer.engine.frames.note_records import REPLACES
 from indexer.engine.frames.read import path_of
 from indexer.engine.search.manifests import manifest_records
 from indexer.errors import MerkleError

@@ -23,18 +23,18 @@ from indexer.core.frames import (
     frame_id,
 )
 from indexer.core.hashing import WorkspaceHash
+from indexer.engine.code.symbols import is_symbol_name
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_agent
-from indexer.engine.frames.freshness import note_basis
-from indexer.engine.frames.notes import (
+from indexer.engine.frames.freshness import SHA256, note_basis, symbol_in
+from indexer.engine.frames.note_records import (
     CARRIED_FROM,
-    MAX_BODY,
-    MAX_META,
+    NO_WORDS,
     REPLACES,
     SUPERSEDED_BY,
     apply_frame,
-    check_meta,
 )
+from indexer.engine.frames.notes import MAX_BODY, MAX_META, check_meta
 from indexer.engine.frames.roles import check_agent_id
 from indexer.engine.frames.types import TYPE_NAME
 from indexer.errors import CorruptError, MerkleError, UsageError
@@ -214,6 +214,11 @@ def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
     check_agent_id(agent)
     if not TYPE_NAME.fullmatch(kind):
         raise PackContentError(f"{kind!r} is no frame type")
+    symbol = symbol_in(record["inputs"])
+    if symbol is not None and not is_symbol_name(symbol):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is about no symbol")
+    if SHA256 in record["inputs"] and not _is_id(record["inputs"][SHA256]):
+        raise PackContentError(f"frame {record['frame_id'][:12]} is bound to no text")
     basis = note_basis(algorithm, path, record["inputs"])
     if frame_id(basis, kind, agent, body_hash(record["body"])).hex() != record["frame_id"]:
         raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
@@ -264,11 +269,16 @@ def note_records(store: FrameStore, scopes: Sequence[str] = (paths.ROOT,)) -> It
 
 def _standing(state: NoteState | None) -> JsonObject:
     """What a record says of a note that counts no longer: it comes along as history."""
-    if state is None or state.live:
+    if state is None or state.live or (state.superseded_by is None and _is_withdrawal(state)):
         return {}
     if state.superseded_by is None:
         return {"head": False}
     return {"head": False, SUPERSEDED_BY: state.superseded_by.hex()}
+
+
+def _is_withdrawal(state: NoteState) -> bool:
+    """Whether it only takes others back: it never counts itself, and is no history."""
+    return state.head.content == NO_WORDS
 
 
 def _note_record(frame: Frame, body: str, inputs: dict[str, Any]) -> JsonObject:

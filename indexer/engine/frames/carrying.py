@@ -12,7 +12,7 @@ from indexer.core.frames import FrameId, Head, frame_id
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import note_basis
-from indexer.engine.frames.notes import CARRIED_FROM, REPLACES, note_record
+from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, note_record
 from indexer.engine.make.events import Event
 from indexer.store.frames import NoteState
 

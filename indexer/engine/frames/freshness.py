@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.core import filestat, paths
@@ -12,14 +12,17 @@ from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
     ON_CONTENT,
     ON_LISTING,
+    ON_SYMBOL,
     BasisHash,
     BodyHash,
     Fingerprint,
+    FrameId,
     Freshness,
     Head,
     basis_of_content,
     basis_of_frame,
     basis_of_listing,
+    basis_of_symbol,
 )
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
@@ -209,6 +212,9 @@ def _judge_note(frames: Frames, path: str, entry: Entry, head: Head) -> Judged:
     if document is None:
         return Judged(Freshness.UNKNOWN, "what it was bound to is not recorded")
     on = document[ON]
+    symbol = symbol_in(document)
+    if symbol is not None:
+        return _judge_by_symbol(frames, path, entry, symbol, head)
     now = note_basis_now(frames, path, entry, on)
     if now is None:
         return Judged(Freshness.UNKNOWN, f"its {on} frame is missing or not fresh")
@@ -219,6 +225,49 @@ def _judge_note(frames: Frames, path: str, entry: Entry, head: Head) -> Judged:
     if on == ON_LISTING:
         return Judged(Freshness.STALE, "the folder's entries changed")
     return Judged(Freshness.STALE, f"the {on} it was written about changed")
+
+
+def _judge_by_symbol(frames: Frames, path: str, entry: Entry, symbol: str, head: Head) -> Judged:
+    """A note about a symbol holds while the file has that text under that name."""
+    found = frames.symbols.named(path, entry, symbol)
+    if found is None:
+        return Judged(Freshness.UNKNOWN, "the symbols of the file cannot be read now")
+    raw = paths.text_to_bytes(path)
+    if any(basis_of_symbol(raw, symbol, one.sha256) == head.basis for one in found):
+        return FRESH
+    if not found:
+        return Judged(Freshness.STALE, f"the symbol {symbol} is gone")
+    several = f" (the file has {len(found)} of that name)" if len(found) > 1 else ""
+    return Judged(Freshness.STALE, f"the text of {symbol} changed{several}")
+
+
+def symbol_in(document: Mapping[str, Any] | None) -> str | None:
+    """The symbol that a note is bound to, from its list of inputs; None for none."""
+    on = str((document or {}).get(ON, ""))
+    return on.removeprefix(ON_SYMBOL) if on.startswith(ON_SYMBOL) else None
+
+
+class Place(NamedTuple):
+    """What of a node a note is about, and at which line that begins now."""
+
+    symbol: str | None = None
+    line: int | None = None
+
+
+def place_of(frames: Frames, path: str, entry: Entry | None, frame_id: FrameId) -> Place:
+    """Where a note stands: nowhere in particular unless it is bound to a symbol.
+
+    Of several symbols of one name it is the one with the text it was written about, or the first.
+    """
+    document = frames.note_inputs(frame_id) or {}
+    symbol = symbol_in(document)
+    if symbol is None:
+        return Place()
+    found = frames.symbols.named(path, entry, symbol) if entry is not None else None
+    if not found:
+        return Place(symbol)
+    same = (one for one in found if one.sha256.hex() == document[SHA256])
+    return Place(symbol, next(same, found[0]).line)
 
 
 def note_basis_now(frames: Frames, path: str, entry: Entry, on: str) -> BasisHash | None:
@@ -236,6 +285,9 @@ def bound_document(frames: Frames, path: str, entry: Entry, on: str) -> dict[str
             return None
         children = {name: [child.kind.label, ""] for name, child in entry.folder.entries.items()}
         return {ON: on, **children}
+    if on.startswith(ON_SYMBOL):
+        found = frames.symbols.named(path, entry, on.removeprefix(ON_SYMBOL))
+        return {ON: on, SHA256: found[0].sha256.hex()} if found else None
     head = fresh_head(frames, path, entry, on)
     return None if head is None else {ON: on, SHA256: head.content.hex()}
 
@@ -264,4 +316,7 @@ def note_basis(algorithm: WorkspaceHash, path: str, document: dict[str, Any]) ->
             if not name.startswith("/")
         ]
         return basis_of_listing(raw, sorted(children))
-    return basis_of_frame(raw, on, BodyHash(bytes.fromhex(document[SHA256])))
+    text = bytes.fromhex(document[SHA256])
+    if on.startswith(ON_SYMBOL):
+        return basis_of_symbol(raw, on.removeprefix(ON_SYMBOL), text)
+    return basis_of_frame(raw, on, BodyHash(text))

@@ -60,7 +60,8 @@ class NoteLabels:
         for path, slot, head in listed:
             old = self._told.get(head.frame_id)
             if old is None and before is not None:
-                old = judge(frames, before, path, *slot, head).freshness
+                then = judge(frames, before, path, *slot, head).freshness
+                old = None if then is Freshness.UNKNOWN else then
             judged = judge(frames, now, path, *slot, head)
             if judged.freshness is Freshness.UNKNOWN:
                 # Told when it can be: what it is bound to is about to be made again.

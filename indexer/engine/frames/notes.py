@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
@@ -13,32 +12,39 @@ from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
     ON_CONTENT,
     ON_LISTING,
+    ON_SYMBOL,
     Action,
-    Frame,
     FrameId,
     Freshness,
     Head,
     HeadKey,
     body_hash,
-    frame_id,
 )
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.kinds import Kind
 from indexer.core.secrets import check_secrets
-from indexer.core.tree import Entry, Tree
+from indexer.core.tree import Entry
+from indexer.engine.code.symbols import found_among, split_symbol
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_writer
 from indexer.engine.frames.find import find_frame
-from indexer.engine.frames.freshness import ON, SHA256, Judged, bound_document, judge, note_basis
+from indexer.engine.frames.freshness import (
+    ON,
+    SHA256,
+    Judged,
+    bound_document,
+    judge,
+    note_basis,
+    place_of,
+)
 from indexer.engine.frames.heads import is_generated
-from indexer.engine.frames.inputs import inputs_text
+from indexer.engine.frames.note_records import CARRIED_FROM, NO_WORDS, REPLACES, note_record
 from indexer.engine.frames.types import TYPE_NAME, FrameType
 from indexer.engine.make.events import Event
 from indexer.engine.tree.resolve import resolve_node
 from indexer.engine.tree.scan import bring_up_to_date
-from indexer.errors import CorruptError, MerkleError, UsageError
-from indexer.regenerate.plan import EVERY_TYPE
-from indexer.store.frames import FrameBatch, FrameStore, InputList, NoteState
+from indexer.errors import MerkleError, UsageError
+from indexer.store.frames import FrameStore
 from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
@@ -47,9 +53,6 @@ if TYPE_CHECKING:
 
 MAX_BODY: Final = 1 << 20
 MAX_META: Final = 16 << 10
-CARRIED_FROM: Final = "carried_from"
-REPLACES: Final = "replaces"
-SUPERSEDED_BY: Final = "superseded_by"
 
 
 class FrameRefusedError(UsageError):
@@ -64,6 +67,10 @@ class WrittenDocument(TypedDict):
     frame_id: str
     created: bool
     path: str
+    symbol: str | None
+    """What of the file it is about, by its qualified name; None for all of it."""
+    line: int | None
+    """Where that symbol begins now."""
     freshness: str
     because: str
     replaced: list[str]
@@ -86,12 +93,14 @@ def put_frame(
 ) -> WrittenDocument:
     """Append a note, bound to what its author read.
 
-    `seen` is the NodeID that was read; without it the node as it is now. Other notes stay what
-    they are, but for those that it says it replaces: some by their ids, or with `replace_mine`
-    all of the same type that its author wrote about the node.
+    `seen` is the NodeID that was read; without it the node as it is now. About PATH::SYMBOL it
+    is bound to that symbol's text alone: of several symbols of one name, to the first in the
+    file, and it holds while one of them has that text. Other notes stay what they are, but for
+    those that it says it replaces: some by their ids, or with `replace_mine` all of the same
+    type that its author wrote about the node.
     """
     given = NewNote(node, content, frame_type, agent, seen, on, replaces, replace_mine, meta or {})
-    return _put(engine, [given], allow_secrets)[0]
+    return written_documents(engine, [given], allow_secrets)[0]
 
 
 class NewNote(NamedTuple):
@@ -145,7 +154,7 @@ def put_frames(
             if not isinstance(one, Mapping):
                 raise FrameRefusedError("it is no object", hint=f"it has: {', '.join(_SHAPES)}")
             notes.append(NewNote(**checked(_REQUIRED, _OPTIONAL, one)))
-    return {"frames": _put(engine, notes, allow_secrets, numbered=True)}
+    return {"frames": written_documents(engine, notes, allow_secrets, numbered=True)}
 
 
 @contextmanager
@@ -159,25 +168,35 @@ def _numbered(number: int | None) -> Iterator[None]:
         raise type(error)(f"frame {number}: {error.message}", hint=error.hint) from error
 
 
-def _put(
-    engine: Engine, notes: Sequence[NewNote], allow_secrets: bool, *, numbered: bool = False
+def written_documents(
+    engine: Engine,
+    notes: Sequence[NewNote],
+    allow_secrets: bool,
+    *,
+    numbered: bool = False,
+    joining: Sequence[JsonObject] = (),
 ) -> list[WrittenDocument]:
-    """Check everything, then store it in one transaction, then tell of it."""
+    """Check everything, then store it in one transaction, then tell of it.
+
+    `joining` are records of agents that are registered with it.
+    """
     frames = engine.frames
-    places = []
+    places, newcomers = [], {one["id"] for one in joining}
     for number, note in enumerate(notes, 1):
         with _numbered(number if numbered else None):
-            check_writer(frames.store, note.agent)
+            if note.agent not in newcomers:
+                check_writer(frames.store, note.agent)
             _check(frames.types, note.content, note.type, note.meta, allow_secrets)
-            path = resolve_node(engine.tree, engine.trees, note.node)["path"]
+            node, symbol = split_symbol(engine.tree, note.node)
+            path = resolve_node(engine.tree, engine.trees, node)["path"]
             bring_up_to_date(engine, path)
-            places.append(path)
+            places.append((path, symbol))
     planned = []
-    for number, (note, path) in enumerate(zip(notes, places, strict=True), 1):
+    for number, (note, place) in enumerate(zip(notes, places, strict=True), 1):
         with _numbered(number if numbered else None):
-            planned.append(_planned(engine, note, path))
+            planned.append(_planned(engine, note, *place))
     fresh = [one for one in planned if one.is_new]
-    engine.records.write([one.record for one in fresh])
+    engine.records.write([*joining, *(one.record for one in fresh)])
     return [_written(engine, one) for one in planned]
 
 
@@ -192,7 +211,7 @@ class _Planned(NamedTuple):
     """Whether there is anything to store."""
 
 
-def _planned(engine: Engine, note: NewNote, path: str) -> _Planned:
+def _planned(engine: Engine, note: NewNote, path: str, symbol: str | None) -> _Planned:
     frames, tree = engine.frames, engine.tree
     frame_type, agent, content = note.type, note.agent, note.content
     entry = tree.get(path)
@@ -203,8 +222,7 @@ def _planned(engine: Engine, note: NewNote, path: str) -> _Planned:
             f"folders' frames of type {frame_type} are made from their children's",
             hint="write about a file in it, or under a type of your own",
         )
-    on = note.on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
-    node_id, document = _bound_to(frames, engine.trees, tree, path, entry, on, note.seen)
+    node_id, document = _bound_to(engine, path, entry, note, symbol)
     record = note_record(frames, path, frame_type, agent, content, node_id, document, note.meta)
     key: HeadKey = (path, frame_type, agent)
     identity = FrameId(bytes.fromhex(record["frame_id"]))
@@ -234,10 +252,14 @@ def _written(engine: Engine, planned: _Planned) -> WrittenDocument:
         judged = judge(frames, engine.tree, *planned.key, head)
     if planned.is_new:
         engine.publish_frames(_told(frames, planned.record, judged.because))
+    path = planned.key[0]
+    place = place_of(frames, path, engine.tree.get(path), identity)
     return {
         "frame_id": identity.hex(),
         "created": planned.created,
-        "path": planned.key[0],
+        "path": path,
+        "symbol": place.symbol,
+        "line": place.line,
         "freshness": judged.freshness.value,
         "because": judged.because,
         "replaced": planned.record.get(REPLACES, []),
@@ -271,6 +293,10 @@ def _replaced(
                 hint="`merkle list-frames NODE` lists the notes that can be",
             )
         by = frames.store.note_states([frame.frame_id])[frame.frame_id].superseded_by
+        if by is not None and _is_withdrawal(frames, by):
+            raise FrameRefusedError(
+                f"{frame.frame_id.hex()[:12]} was withdrawn", hint="write without replacing it"
+            )
         if by not in (None, identity):
             raise FrameRefusedError(
                 f"{frame.frame_id.hex()[:12]} was superseded by {by.hex()[:12]}",
@@ -284,6 +310,11 @@ def _replaced(
         found.update((head.frame_id, None) for where, head in notes if where == slot)
     found.pop(identity, None)
     return list(found)
+
+
+def _is_withdrawal(frames: Frames, identity: FrameId) -> bool:
+    stored = frames.store.frame(identity)
+    return stored is not None and stored.frame.content == NO_WORDS
 
 
 def _check(
@@ -338,34 +369,24 @@ def check_meta(meta: Mapping[str, str]) -> None:
 
 
 def _bound_to(
-    frames: Frames,
-    trees: TreeStore,
-    tree: Tree,
-    path: str,
-    entry: Entry,
-    on: str,
-    seen: str | None,
+    engine: Engine, path: str, entry: Entry, note: NewNote, symbol: str | None
 ) -> tuple[NodeId, dict[str, Any]]:
     """The node an author read, and what of it the note is bound to."""
+    frames, tree = engine.frames, engine.tree
     node_id, is_past = tree.node_id(path, entry), False
-    if seen is not None and not is_id_prefix(seen):
-        raise FrameRefusedError(f"{seen!r} is no NodeID", hint="give the id that was read")
-    if seen is not None and len(trees.node_ids(path, seen)) > 1:
+    if note.seen is not None and not node_id.hex().startswith(note.seen):
+        node_id, entry = _as_seen(engine.trees, path, note.seen)
+        is_past = True
+    elif note.seen is not None:
+        _check_seen(engine.trees, path, note.seen)
+    on = note.on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
+    if on.startswith(ON_SYMBOL) or (symbol is not None and note.on is not None):
         raise FrameRefusedError(
-            f"{paths.on_screen(path)} has had several NodeIDs that begin with {seen}",
-            hint="give more digits of the one that was read",
+            "a note about a symbol is bound to that symbol's text and to nothing else",
+            hint="name it as PATH::SYMBOL, without --on",
         )
-    if seen is not None and not node_id.hex().startswith(seen):
-        found = trees.tree_with_node(path, seen)
-        if found is None:
-            raise FrameRefusedError(
-                f"{paths.on_screen(path)} never had a NodeID that begins with {seen}",
-                hint="pass the node_id that get-node gave you",
-            )
-        node_id, then = found
-        old = then.get(path)
-        assert old is not None
-        entry, is_past = old, True
+    if symbol is not None:
+        on = ON_SYMBOL + _symbol_meant(frames, path, entry, symbol)
     document = bound_document(frames, path, entry, on)
     if document is None and is_past:
         document = _frame_of_then(frames.store, path, node_id, on)
@@ -377,6 +398,49 @@ def _bound_to(
     return node_id, document
 
 
+def _check_seen(trees: TreeStore, path: str, seen: str) -> None:
+    """Refuse what does not say clearly which version of a node was read."""
+    if not is_id_prefix(seen):
+        raise FrameRefusedError(f"{seen!r} is no NodeID", hint="give the id that was read")
+    if len(trees.node_ids(path, seen)) > 1:
+        raise FrameRefusedError(
+            f"{paths.on_screen(path)} has had several NodeIDs that begin with {seen}",
+            hint="give more digits of the one that was read",
+        )
+
+
+def _as_seen(trees: TreeStore, path: str, seen: str) -> tuple[NodeId, Entry]:
+    """A node as it was when it had an id."""
+    _check_seen(trees, path, seen)
+    found = trees.tree_with_node(path, seen)
+    if found is None:
+        raise FrameRefusedError(
+            f"{paths.on_screen(path)} never had a NodeID that begins with {seen}",
+            hint="pass the node_id that get-node gave you",
+        )
+    node_id, then = found
+    old = then.get(path)
+    assert old is not None
+    return node_id, old
+
+
+def _symbol_meant(frames: Frames, path: str, entry: Entry, wanted: str) -> str:
+    """The qualified name of the one symbol that an author names."""
+    listed = frames.symbols.of(path, entry)
+    if listed is None:
+        raise FrameRefusedError(
+            f"the symbols of {paths.on_screen(path)} are not known as they were read",
+            hint="read it again, or write the note about the whole file",
+        )
+    names = list(dict.fromkeys(one.symbol for one in found_among(listed, path, wanted)))
+    if len(names) > 1:
+        raise FrameRefusedError(
+            f"{paths.on_screen(wanted)!r} may be: {', '.join(map(paths.on_screen, names[:10]))}",
+            hint="give the whole name of the one that is meant",
+        )
+    return names[0]
+
+
 def _frame_of_then(store: FrameStore, path: str, node_id: NodeId, on: str) -> dict[str, Any] | None:
     """What the generated frame of an older version said, from the history."""
     for stored in store.history(path, on):
@@ -384,89 +448,3 @@ def _frame_of_then(store: FrameStore, path: str, node_id: NodeId, on: str) -> di
         if frame.node_id == node_id and frame.agent.startswith(GENERATED_AGENT_PREFIX):
             return {ON: on, SHA256: frame.content.hex()}
     return None
-
-
-def note_record(
-    frames: Frames,
-    path: str,
-    frame_type: str,
-    agent: str,
-    content: str,
-    node_id: NodeId,
-    document: dict[str, Any],
-    meta: Mapping[str, str],
-    origin: str | None = None,
-) -> JsonObject:
-    """A frame as the journal keeps it."""
-    basis = note_basis(frames.algorithm, path, document)
-    identity = frame_id(basis, frame_type, agent, body_hash(content))
-    record: JsonObject = {
-        "kind": "frame",
-        "frame_id": identity.hex(),
-        "path": path,
-        "type": frame_type,
-        "agent": agent,
-        "body": content,
-        "node_id": node_id.hex(),
-        "inputs": document,
-        "meta": dict(meta),
-        "created_ns": frames.clock.now_ns(),
-    }
-    if origin is not None:
-        record[CARRIED_FROM] = origin
-    return record
-
-
-def apply_frame(frames: Frames, record: JsonObject, batch: FrameBatch) -> None:
-    """Put a journalled frame into a batch, checking that it is what its id says."""
-    path, frame_type, agent = record["path"], record["type"], record["agent"]
-    basis = note_basis(frames.algorithm, path, record["inputs"])
-    content = body_hash(record["body"])
-    identity = frame_id(basis, frame_type, agent, content)
-    if identity.hex() != record["frame_id"]:
-        raise CorruptError(
-            f"the frame {record['frame_id'][:12]} is not what its id says",
-            hint="run `merkle repair`",
-        )
-    inputs, text = inputs_text(record["inputs"])
-    meta = dict(record["meta"])
-    action = Action.WRITTEN
-    if CARRIED_FROM in record:
-        action = Action.CARRIED
-        meta[CARRIED_FROM] = record[CARRIED_FROM]
-    batch.inputs[inputs] = InputList(None, text)
-    batch.bodies[content] = record["body"]
-    batch.frames.append(
-        Frame(
-            identity, path, frame_type, agent, basis, content,
-            NodeId(bytes.fromhex(record["node_id"])), inputs,
-            json.dumps(meta, sort_keys=True, ensure_ascii=False), record["created_ns"],
-        )
-    )  # fmt: skip
-    by = record.get(SUPERSEDED_BY)
-    head = Head(identity, basis, content, None, None, action)
-    is_live = record.get("head", True) and by is None
-    took = None if by is None else FrameId(bytes.fromhex(by))
-    batch.notes.append(NoteState((path, frame_type, agent), head, is_live, took))
-    if is_live:
-        _take_back_proofs(frames, path, frame_type, batch)
-        for old in record.get(REPLACES, ()):
-            _supersede(frames, FrameId(bytes.fromhex(old)), path, identity, batch)
-
-
-def _supersede(frames: Frames, old: FrameId, path: str, by: FrameId, batch: FrameBatch) -> None:
-    """A note counts no longer from here on; one that is not about the same path does."""
-    told = [note for note in batch.notes if note.head.frame_id == old]
-    state = told[-1] if told else frames.store.note_states([old]).get(old)
-    if state is not None and state.key[0] == path and old != by:
-        batch.notes.append(state._replace(live=False, superseded_by=by))
-        _take_back_proofs(frames, path, state.key[1], batch)
-
-
-def _take_back_proofs(frames: Frames, path: str, frame_type: str, batch: FrameBatch) -> None:
-    """Folders above that are made from notes of this type have to be shown fresh again."""
-    above, kinds = paths.ancestors(path), (frame_type, EVERY_TYPE)
-    for key, stored in frames.heads.heads_among(above, kinds).items():
-        head = batch.heads.get(key) or stored
-        if key[2].startswith(GENERATED_AGENT_PREFIX) and head.verified is not None:
-            batch.heads[key] = head._replace(verified=None)

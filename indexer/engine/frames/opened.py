@@ -11,6 +11,7 @@ from indexer.core.frames import FrameId
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.tokens import TiktokenCounter
 from indexer.engine.code.known import KnownFacts
+from indexer.engine.code.symbols import FileSymbols
 from indexer.engine.frames.coverage import MissingCounts, StateCounts
 from indexer.engine.frames.heads import HeadCache
 from indexer.engine.frames.inputs import InputChains
@@ -41,6 +42,7 @@ class Frames:
         self.code = KnownFacts(CodeStore(database))
         self.heads = HeadCache(self.store, self.postings, self.code)
         self.declared = DeclaredTypes(root, counter)
+        self.symbols = FileSymbols(self)
         self.input_chains = InputChains()
         self.missing = MissingCounts(self)
         self.states = StateCounts(self)

@@ -16,9 +16,18 @@ from indexer.core.tree import Tree
 from indexer.engine.code.outlines import OUTLINER, lined_outline
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.find import find_frame
-from indexer.engine.frames.freshness import CONTENT_ID, ON, SHA256, Judged, judge
+from indexer.engine.frames.freshness import (
+    CONTENT_ID,
+    ON,
+    SHA256,
+    Judged,
+    Place,
+    judge,
+    place_of,
+)
 from indexer.engine.frames.heads import Live, is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
+from indexer.engine.frames.note_records import NO_WORDS
 from indexer.engine.search.corpus import live_corpus
 from indexer.engine.search.source import SourceText
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
@@ -99,6 +108,7 @@ def get_node(
             judge(frames, tree, path, *slot, head),
             bodies.get(head.content),
             frames.counter,
+            _place(frames, tree, stored[head.frame_id].frame),
         )
         for slot, head in chosen
     ]
@@ -144,13 +154,26 @@ def _ordered(
     return sorted(live, key=keys[view])
 
 
+def _place(frames: Frames, tree: Tree, frame: Frame) -> Place:
+    """Where in its file a frame stands, if it is a note about a symbol."""
+    if is_generated(frame.agent):
+        return Place()
+    return place_of(frames, frame.path, tree.get(frame.path), frame.frame_id)
+
+
 def _frame_document(
-    stored: StoredFrame, head: Head, judged: Judged, content: str | None, counter: TokenCounter
+    stored: StoredFrame,
+    head: Head,
+    judged: Judged,
+    content: str | None,
+    counter: TokenCounter,
+    place: Place,
 ) -> JsonObject:
     return {
         "frame_id": head.frame_id.hex(),
         "type": stored.frame.type,
         "agent": stored.frame.agent,
+        **place._asdict(),
         "freshness": judged.freshness.value,
         "because": judged.because,
         "tokens": counter.count_text(content) if content is not None else 0,
@@ -200,6 +223,7 @@ def list_frames(
                 "frame_id": frame.frame_id.hex(),
                 "type": frame.type,
                 "agent": frame.agent,
+                **_place(opened, tree, frame)._asdict(),
                 "freshness": judged.freshness.value,
                 "because": judged.because,
                 "head": head is not None and head.frame_id == frame.frame_id,
@@ -237,6 +261,12 @@ def _said(frames: Frames, tree: Tree, frame: Frame, state: NoteState | None) -> 
     if state is not None:
         by = None if state.superseded_by is None else state.superseded_by.hex()
         because = "it came as history only" if by is None else f"superseded by {by[:12]}"
+        if frame.content == NO_WORDS:
+            because = "it only takes back another"
+        elif state.superseded_by is not None:
+            taker = frames.store.frame(state.superseded_by)
+            if taker is not None and taker.frame.content == NO_WORDS:
+                because = f"withdrawn by {taker.frame.agent}"
     elif (now := frames.heads.head(frame.path, frame.type, frame.agent)) is not None:
         by = now.frame_id.hex()
     return _Said(Judged(Freshness.STALE, because), False, by)
@@ -247,6 +277,10 @@ class FrameDocument(TypedDict):
 
     frame_id: str
     path: str
+    symbol: str | None
+    """What of the file a note is about; None for all of it."""
+    line: int | None
+    """Where that symbol begins now."""
     type: str
     agent: str
     freshness: str
@@ -277,9 +311,12 @@ def get_frame(engine: Engine, frame: str) -> FrameDocument:
     judged, _, superseded_by = _said(frames, tree, stored, state)
     replaced = frames.store.superseded_by([stored.frame_id])
     content = frames.heads.bodies([stored.content]).get(stored.content)
+    place = _place(frames, tree, stored)
     return {
         "frame_id": stored.frame_id.hex(),
         "path": stored.path,
+        "symbol": place.symbol,
+        "line": place.line,
         "type": stored.type,
         "agent": stored.agent,
         "freshness": judged.freshness.value,

@@ -35,7 +35,7 @@ from indexer.core.paths import on_screen
 from indexer.core.roles import Role
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.freshness import Judged, judge
+from indexer.engine.frames.freshness import Judged, Place, judge, place_of
 from indexer.engine.search.corpus import (
     LESS_RELEVANT,
     NO_MATCH,
@@ -412,7 +412,10 @@ def _load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded
             judged = Judged(Freshness.STALE, "a later frame took its place")
         else:
             judged = judge(frames, tree, row.path, row.type, row.agent, head)
-        loaded.append(Loaded(row, body, judged.freshness, judged.because))
+        place = Place()
+        if not row.agent.startswith(GENERATED_AGENT_PREFIX):
+            place = place_of(frames, row.path, tree.get(row.path), row.frame_id)
+        loaded.append(Loaded(row, body, judged.freshness, judged.because, *place))
     return loaded
 
 

@@ -167,8 +167,7 @@ def diff(engine: Engine, old: str, new: str) -> DiffDocument:
         ],
         "frames": frames_between(changes, *made),
         "notes": notes_between(
-            engine.algorithm,
-            store,
+            engine.frames,
             trees,
             changes,
             Side(before.seq, made[0]),

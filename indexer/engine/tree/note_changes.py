@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.core import paths
 from indexer.core.changes import Change
-from indexer.core.frames import ON_CONTENT, ON_LISTING, BasisHash, FrameId
-from indexer.core.hashing import WorkspaceHash
+from indexer.core.frames import ON_CONTENT, ON_LISTING, ON_SYMBOL, BasisHash, FrameId
 from indexer.core.tree import Entry
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.freshness import CONTENT_ID, KIND, ON, SHA256, note_basis
-from indexer.engine.frames.notes import CARRIED_FROM
+from indexer.engine.frames.freshness import CONTENT_ID, KIND, ON, SHA256, note_basis, symbol_in
+from indexer.engine.frames.note_records import CARRIED_FROM
 from indexer.store.frames import FrameStore, Made, NoteState
 from indexer.store.trees import TreeStore
+
+if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
 
 
 class Side(NamedTuple):
@@ -27,14 +29,14 @@ class Side(NamedTuple):
 
 
 def notes_between(
-    algorithm: WorkspaceHash,
-    store: FrameStore,
+    frames: Frames,
     trees: TreeStore,
     changes: Sequence[Change],
     before: Side,
     after: Side,
 ) -> list[JsonObject]:
     """The notes that two roots make something different of, in order of their paths."""
+    store = frames.store
     changed = {change.path: change for change in changes}
     listed = [note for note in store.live_notes() if note.key[0] in changed]
     inputs = store.note_inputs(note.head.frame_id for note in listed)
@@ -46,10 +48,9 @@ def notes_between(
         identity, (path, frame_type, agent) = note.head.frame_id, note.key
         change, origin = changed[path], origins.get(identity)
         sides = ((change.old, before), (change.new, after))
+        bound = inputs.get(identity)
         was, now = (
-            entry is not None
-            and _basis(algorithm, store, trees, path, entry, side, inputs.get(identity))
-            == note.head.basis
+            None if entry is None else _bases(frames, trees, path, entry, side, bound)
             for entry, side in sides
         )
         word = None
@@ -57,10 +58,17 @@ def notes_between(
             word = "carried"
         elif change.new is None and identity not in carried:
             word = "orphaned"
-        elif change.old is not None and change.new is not None and was != now:
-            word = "fresh" if now else "stale"
+        elif was is not None and now is not None:
+            held, holds = note.head.basis in was, note.head.basis in now
+            word = None if held == holds else "fresh" if holds else "stale"
         if word is not None:
-            one = {"path": path, "type": frame_type, "agent": agent, "frame_id": identity.hex()}
+            one = {
+                "path": path,
+                "symbol": symbol_in(bound),
+                "type": frame_type,
+                "agent": agent,
+                "frame_id": identity.hex(),
+            }
             came = origin[1] if word == "carried" and origin is not None else None
             found.append({**one, "change": word, "from": came})
     return sorted(found, key=lambda one: (one["path"], one["type"], one["agent"], one["frame_id"]))
@@ -82,27 +90,36 @@ def _origins(store: FrameStore, notes: Sequence[NoteState]) -> dict[FrameId, tup
     }
 
 
-def _basis(
-    algorithm: WorkspaceHash,
-    store: FrameStore,
+def _bases(
+    frames: Frames,
     trees: TreeStore,
     path: str,
     entry: Entry,
     side: Side,
     bound: Mapping[str, Any] | None,
-) -> BasisHash | None:
-    """The basis that a note would have had at a root; None where that is not known any more."""
+) -> list[BasisHash] | None:
+    """What a note could have been bound to at a root; None where that is not known any more.
+
+    It is one thing, or each of the symbols of one name.
+    """
     on = (bound or {}).get(ON)
-    document: dict[str, Any] = {ON: on}
+    if on is None:
+        return None
+    documents: list[dict[str, Any]] = [{ON: on}]
     if on == ON_CONTENT:
-        document |= {KIND: entry.kind.label, CONTENT_ID: entry.content_id.hex()}
+        documents[0] |= {KIND: entry.kind.label, CONTENT_ID: entry.content_id.hex()}
     elif on == ON_LISTING:
         names = trees.entries_at(side.seq, path)
-        document |= {paths.split(where)[1]: [kind.label, ""] for where, kind in names}
+        documents[0] |= {paths.split(where)[1]: [kind.label, ""] for where, kind in names}
+    elif on.startswith(ON_SYMBOL):
+        found = frames.symbols.named(path, entry, on.removeprefix(ON_SYMBOL))
+        if found is None:
+            return None
+        documents = [{ON: on, SHA256: one.sha256.hex()} for one in found]
     else:
         named = [one for (kind, _), one in side.made.get(path, {}).items() if kind == on]
-        frames = store.frames(named)
-        if on is None or not frames:
-            return None
-        document[SHA256] = frames[named[-1]].frame.content.hex()
-    return note_basis(algorithm, path, document)
+        stored = frames.store.frames(named)
+        if not stored:
+            return []
+        documents[0][SHA256] = stored[named[-1]].frame.content.hex()
+    return [note_basis(frames.algorithm, path, document) for document in documents]
