@@ -133,6 +133,7 @@ def _templates(root: Path) -> Environment:
         text.commands,
         text.path_text,
         text.block,
+        text.lines,
         text.markdown,
         text.query,
         text.number,

@@ -73,6 +73,7 @@ def _tile(tile: Tile, whole: float, view: View, colouring: Colouring) -> dict[st
         name += "/"
     if tile.is_open and view.colour == "freshness" and node.state in _NOT_FRESH:
         name += f" · {node.state}"
+    is_named = _fits(name, width) and height >= _NAME_HEIGHT
     return {
         "x": f"{100 * x / whole:.3f}%",
         "y": f"{y:.1f}",
@@ -85,8 +86,8 @@ def _tile(tile: Tile, whole: float, view: View, colouring: Colouring) -> dict[st
         "dim": view.dim and _is_made(node),
         "parts": parts if len(parts) > 1 else [],
         "pattern": parts[0]["pattern"] if len(parts) == 1 else None,
-        "name": name if _fits(name, width) and height >= _NAME_HEIGHT else None,
-        "detail": _detail(tile, node.state, tokens),
+        "name": name if is_named else None,
+        "detail": _detail(tile, node.state, tokens) if is_named else None,
         "title": _title(tile, tokens, shares, colouring),
     }
 

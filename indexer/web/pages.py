@@ -11,6 +11,7 @@ from typing import Any, Final
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.core.tree import Tree
+from indexer.engine.code.source import SourceDocument, show
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.coverage import Coverage
 from indexer.engine.frames.explain import explain
@@ -23,10 +24,11 @@ from indexer.engine.tree.lost import lost_documents
 from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.engine.workspace import Engine
-from indexer.errors import UsageError
+from indexer.errors import MerkleError, UsageError
 from indexer.service.server import Api
 from indexer.web.colours import BY, Colours
 from indexer.web.drawing import View, legend, maps
+from indexer.web.editor import opening
 
 LISTED: Final = 100
 """Rows on one page of a table."""
@@ -37,6 +39,8 @@ DIFF_LISTED: Final = 500
 HITS: Final = 60
 FRAMES: Final = 20
 """Frames that a search shows."""
+LINES: Final = 2000
+"""Lines of a file that its page shows."""
 NAMED_CHANGES: Final = 4
 _LARGE_BATCH: Final = 2000
 """Batches with more changes are counted, not listed, on the overview."""
@@ -68,12 +72,16 @@ class Query:
         """Whether something is asked for."""
         return bool(self.text(name))
 
+    def number(self, name: str, most: int = 10**8) -> int:
+        """A whole number, 0 where none is given."""
+        value = self._values.get(name, "0")
+        if not (value.isascii() and value.isdigit() and int(value[:9]) < most):
+            raise UsageError(f"{name} must be a whole number", hint="go back and follow the links")
+        return int(value[:9])
+
     def page(self) -> int:
         """The number of a table's page, from 0."""
-        value = self._values.get("page", "0")
-        if not (value.isascii() and value.isdigit() and int(value[:9]) < _DEEPEST_PAGE):
-            raise UsageError("page must be a whole number", hint="go back and follow the links")
-        return int(value[:9])
+        return self.number("page", _DEEPEST_PAGE)
 
 
 class Pages:
@@ -134,6 +142,7 @@ class Pages:
         """One node: its record, its frames with freshness and reason, history, the chain."""
         given = f"id:{query.text('id')}" if query.text("id") else f"path:{query.text('path')}"
         shown = query.text("type") or None
+        line = query.number("line")
 
         def read(engine: Engine) -> dict[str, Any]:
             found = _node_or_gone(engine, given)
@@ -144,10 +153,19 @@ class Pages:
             if types:
                 chosen = shown if shown in types else None
                 chain = explain(engine, f"path:{path}", frame_type=chosen)
+            frames = [_with_look(frame) for frame in found["frames"]]
+            source, why_not = _source(engine, found, line)
+            editor = engine.frames.declared.settings.values["web.editor"]
             return {
                 "node": found,
                 "crumbs": crumbs(path),
-                "frames": [_with_look(frame) for frame in found["frames"]],
+                "frames": frames,
+                "source": source,
+                "why_not": why_not,
+                "notes_at": _notes_at(frames),
+                "opening": opening(str(editor) if editor else None, engine.root, path, line or 1)
+                if found["kind"] == "file"
+                else None,
                 "types": types,
                 "history": history[:HISTORY],
                 "older": len(history) > HISTORY,
@@ -301,6 +319,28 @@ def memory() -> int:
 def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
     """The frames that composition ranks first for a query."""
     return list(compose(engine, query=asked, max_frames=FRAMES)["items"])
+
+
+def _source(
+    engine: Engine, node: JsonObject, line: int
+) -> tuple[SourceDocument | None, str | None]:
+    """The text of a file around a line, read and hashed now; or why there is none to show."""
+    if node["kind"] != "file":
+        return None, None
+    try:
+        first = max(line - LINES // 2, 1)
+        return show(engine, f"path:{node['path']}", first=first, last=first + LINES - 1), None
+    except MerkleError as error:
+        return None, error.message
+
+
+def _notes_at(frames: list[JsonObject]) -> dict[int, list[JsonObject]]:
+    """The notes about symbols, by the line at which their symbol begins."""
+    found: dict[int, list[JsonObject]] = {}
+    for frame in frames:
+        if frame["written"] and frame.get("line"):
+            found.setdefault(frame["line"], []).append(frame)
+    return found
 
 
 def _node_or_gone(engine: Engine, given: str) -> JsonObject:

@@ -64,6 +64,24 @@ def test_a_session_shows_its_tree_as_it_is_now(site: Any, session: dict[str, str
     assert "49" not in re.sub(r"[0-9a-f]{12,}", "", shown)
 
 
+def test_a_session_reads_as_a_conversation(site: Any, session: dict[str, str]) -> None:
+    with site.workspace() as workspace:
+        workspace.session_new("tools", budget=500)
+        workspace.session_append(
+            "tools", type="tool_io", name="grep", direction="call", call_id="c1",
+            payload={"x": "<b>"},
+        )  # fmt: skip
+        workspace.session_append("tools", type="dialogue", role="user", text="So *what*?")
+        workspace.session_commit("tools")
+    body = site.get("/session?name=tools").body
+    shown = " ".join(plain(body).split())
+    assert re.search(r"Turn 1 .* tool calls grep \d+ tokens", shown)
+    assert "<em>what</em>" in body
+    assert 'class="said user"' in body
+    assert "&lt;b&gt;" in body
+    assert re.search(r"Live tokens \d+ of 500", shown)
+
+
 def test_an_earlier_snapshot_lacks_what_came_later(site: Any, session: dict[str, str]) -> None:
     shown = plain(site.get(address(at="@c1")).body)
     assert "first answer" in shown
