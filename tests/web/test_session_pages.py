@@ -67,10 +67,8 @@ def test_a_session_shows_its_tree_as_it_is_now(site: Any, session: dict[str, str
 def test_a_session_reads_as_a_conversation(site: Any, session: dict[str, str]) -> None:
     with site.workspace() as workspace:
         workspace.session_new("tools", budget=500)
-        workspace.session_append(
-            "tools", type="tool_io", name="grep", direction="call", call_id="c1",
-            payload={"x": "<b>"},
-        )  # fmt: skip
+        call = {"tool_name": "grep", "direction": "call", "payload": {"x": "<b>"}}
+        workspace.session_append("tools", type="tool_io", call_id="c1", payload=call)
         workspace.session_append("tools", type="dialogue", role="user", text="So *what*?")
         workspace.session_commit("tools")
     body = site.get("/session?name=tools").body
