@@ -52,6 +52,11 @@ def inode_of(packed: bytes) -> int:
     return inode
 
 
+def modified_of(packed: bytes) -> int:
+    """When the file was modified, in nanoseconds; 0 where a stat vouches for nothing."""
+    return int(_STAT.unpack(packed)[2]) if packed else 0
+
+
 def size_of(packed: bytes) -> int:
     """The file size in a packed stat."""
     size: int = _STAT.unpack(packed)[1]

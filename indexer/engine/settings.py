@@ -24,6 +24,7 @@ _BYTES: Final = {
     "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
 }  # fmt: skip
 _MEASURES: Final = frozenset({"bytes", "ms", "s"})
+_SCRIPTS: Final = ("javascript:", "data:", "vbscript:")
 _LONGEST: Final = 10 * 365 * 86400.0
 
 Value = int | float | str | None
@@ -153,6 +154,17 @@ def _text(value: object) -> str:
     return value.strip()
 
 
+def _editor(value: object) -> str:
+    """The name of an editor, or an address that opens a file in one."""
+    text = _text(value)
+    named = re.fullmatch(r"[a-z][a-z0-9+.-]*:.*\{path\}.*", text) is not None
+    if text in ("vscode", "zed", "nvim") or (named and not text.startswith(_SCRIPTS)):
+        return text
+    raise ValueError(
+        f"{on_screen(repr(value))} is neither vscode, zed, nvim nor an address with {{path}}"
+    )
+
+
 def _positive_number(value: object) -> int:
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if not re.fullmatch(r"\d{1,9}", text.strip(), re.ASCII) or int(text) == 0:
@@ -188,6 +200,9 @@ SETTINGS: Final = (
             "use what others computed, give nothing"),
     Setting("shared.timeout", "s", 5, _positive_seconds, "longest wait for the team's store"),
     Setting("shared.lease", "s", 60, _positive_seconds, "how soon others take over from the dead"),
+    Setting("web.editor", "text", None, _editor,
+            "where the page opens files: vscode, zed, nvim, or an address with {path} and {line}",
+            only_user=True),
     Setting("mcp.agent", "text", None, _text, "in whose name `merkle mcp` writes", "MERKLE_AGENT",
             only_user=True),
 )  # fmt: skip

@@ -17,3 +17,19 @@ class Health:
     pending: bool
     frames: str | None = None
     """Why declared frames are not all kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the service has to do, and what its questions to models have cost."""
+
+    paths: int | None
+    """Paths that changed and were not looked at yet; None stands for all of them."""
+    requests: int
+    """Requests that wait for the thread that writes."""
+    passes: tuple[str, ...]
+    """Types whose frames are being made, and what comes behind them."""
+    calls: int
+    spent: str
+    tokens_in: int
+    tokens_out: int

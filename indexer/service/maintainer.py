@@ -22,7 +22,7 @@ from indexer.engine.models.settings import LlmSettings, load_llm_settings
 from indexer.engine.team.exchange import PATIENCE_SERVED
 from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UsageError
-from indexer.generators.llm.budget import Caps
+from indexer.generators.llm.budget import Budget, Caps
 from indexer.regenerate.plan import sources_of
 from indexer.store.journal import JournalWriteError
 
@@ -84,6 +84,22 @@ class Maintainer:
     def remark(self) -> str | None:
         """Why some frames stay as they are: a mistake in the settings, or models not asked."""
         return self.problem or next(filter(None, list(self._held_back.values())), None)
+
+    @property
+    def doing(self) -> tuple[str, ...]:
+        """What is being made, or behind the frames."""
+        made = tuple(sorted(one.type.name for one in list(self._passes)))
+        behind = {
+            "facts of code": self._code is not None,
+            "words for search": self._only_indexing and self._compaction is None,
+            "compacting": self._compaction is not None,
+        }
+        return made or tuple(words for words, is_under_way in behind.items() if is_under_way)
+
+    @property
+    def spent(self) -> Budget:
+        """What this watcher's questions to models have cost so far."""
+        return self._calls.budget if self._calls is not None else Budget(Caps())
 
     def begin(self) -> None:
         """The tree or the configuration moved: plan anew."""

@@ -21,7 +21,7 @@ from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.large_files import LargeFiles
 from indexer.scan.scopes import RULE_FILES
 from indexer.service.cookies import Cookies
-from indexer.service.health import Health
+from indexer.service.health import Health, Work
 from indexer.service.jobs import Job, StoppingError, stopping
 from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError, UnwrittenError
@@ -154,6 +154,14 @@ class WritingThread:
         watches = watcher.count if watcher else 0
         frames = self._maintainer.remark
         return Health(state, reason, watches, self._batches, bool(self._debounce), frames)
+
+    def work(self) -> Work:
+        """What there is to do now, and what was spent."""
+        spent = self._maintainer.spent
+        return Work(
+            self._debounce.pending, len(self._jobs), self._maintainer.doing,
+            spent.calls, f"{spent.spent:f}", spent.tokens_in, spent.tokens_out,
+        )  # fmt: skip
 
     def look_at(self, files: Iterable[str]) -> None:
         """Look now at files that a reader found to be other than what is recorded."""

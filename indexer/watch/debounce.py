@@ -46,6 +46,11 @@ class Debounce:
     def __bool__(self) -> bool:
         return bool(self._paths) or self._everything
 
+    @property
+    def pending(self) -> int | None:
+        """How many paths wait to be looked at; None: everything does."""
+        return None if self._everything else len(self._paths)
+
     def add(self, path: str, deep: bool, now: float) -> None:
         """A path may have changed."""
         self._touch(now)

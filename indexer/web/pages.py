@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterable
 from itertools import zip_longest
 from typing import Any, Final
 
 from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.core.tree import Tree
+from indexer.engine.code.source import SourceDocument, show
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.coverage import Coverage
 from indexer.engine.frames.explain import explain
 from indexer.engine.frames.freshness import judge
 from indexer.engine.frames.read import get_node, list_frames
 from indexer.engine.search.compose import compose
+from indexer.engine.team.commands import shared_status
 from indexer.engine.tree.history import diff, log
+from indexer.engine.tree.lost import lost_documents
 from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.engine.workspace import Engine
-from indexer.errors import UsageError
+from indexer.errors import MerkleError, UsageError
 from indexer.service.server import Api
-from indexer.web.drawing import MEANINGS, bar, maps
+from indexer.web.colours import BY, Colours
+from indexer.web.drawing import View, legend, maps
+from indexer.web.editor import opening
 
 LISTED: Final = 100
 """Rows on one page of a table."""
@@ -33,6 +39,8 @@ DIFF_LISTED: Final = 500
 HITS: Final = 60
 FRAMES: Final = 20
 """Frames that a search shows."""
+LINES: Final = 2000
+"""Lines of a file that its page shows."""
 NAMED_CHANGES: Final = 4
 _LARGE_BATCH: Final = 2000
 """Batches with more changes are counted, not listed, on the overview."""
@@ -52,12 +60,28 @@ class Query:
             raise UsageError(f"{name} holds a character that no text has")
         return value
 
+    def choice(self, name: str, words: Iterable[str]) -> str:
+        """One of a few words, the first unless another is given."""
+        known = list(words)
+        value = self.text(name) or known[0]
+        if value not in known:
+            raise UsageError(f"{name} must be one of: {', '.join(known)}", hint="follow the links")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Whether something is asked for."""
+        return bool(self.text(name))
+
+    def number(self, name: str, most: int = 10**8) -> int:
+        """A whole number, 0 where none is given."""
+        value = self._values.get(name, "0")
+        if not (value.isascii() and value.isdigit() and int(value[:9]) < most):
+            raise UsageError(f"{name} must be a whole number", hint="go back and follow the links")
+        return int(value[:9])
+
     def page(self) -> int:
         """The number of a table's page, from 0."""
-        value = self._values.get("page", "0")
-        if not (value.isascii() and value.isdigit() and int(value[:9]) < _DEEPEST_PAGE):
-            raise UsageError("page must be a whole number", hint="go back and follow the links")
-        return int(value[:9])
+        return self.number("page", _DEEPEST_PAGE)
 
 
 class Pages:
@@ -66,6 +90,7 @@ class Pages:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._coverage = Coverage(lambda: api.engine.frames)
+        self._colours = Colours()
         self._between: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
     # -- pages
@@ -73,29 +98,35 @@ class Pages:
     def overview(self, query: Query) -> dict[str, Any]:
         """The map of a folder, what is not fresh in it, recent roots, the service's health."""
         at = paths.parse(query.text("at"))
-        by_files = query.text("size") == "files"
+        view = View(query.text("size") == "files", query.choice("colour", BY), query.flag("dim"))
         page = query.page()
 
         def read(engine: Engine) -> dict[str, Any]:
             tree = tree_as_on_disk(engine, paths.ROOT)
+            colouring = self._colours.of(view.colour, tree, engine.frames.heads)
             with self._coverage as coverage:
                 coverage.bring_up_to(tree)
                 here = coverage.known(at)
                 if here is None or here.kind != "directory":
                     hint = "it may have been renamed or removed: begin at the top"
                     raise UsageError(f"{paths.on_screen(at)} is no folder of this tree", hint=hint)
-                rows = coverage.heaviest(at, (page + 1) * LISTED, by_files=by_files)
-                drawn = maps(coverage, here, by_files=by_files)
+                rows = coverage.heaviest(at, (page + 1) * LISTED, by_files=view.by_files)
+                drawn = maps(coverage, here, view, colouring)
                 stale = coverage.in_state("stale", NOT_FRESH, below=at)
             totals = tree.root.totals
             return {
                 "at": at,
                 "here": here,
-                "by_files": by_files,
+                "view": view,
+                "sizes": [
+                    ("tokens of frames", view._replace(by_files=False)),
+                    ("tokens of files", view._replace(by_files=True)),
+                ],
+                "colours": [(words, view._replace(colour=name)) for name, words in BY.items()],
+                "other_dim": view._replace(dim=not view.dim),
                 "crumbs": crumbs(at),
                 "maps": drawn,
-                "bar": bar(here.counts),
-                "meanings": MEANINGS,
+                "legend": legend(colouring.shares(here), colouring),
                 "rows": rows[page * LISTED :],
                 "pages": pager(page, here.entries),
                 "totals": totals,
@@ -111,6 +142,7 @@ class Pages:
         """One node: its record, its frames with freshness and reason, history, the chain."""
         given = f"id:{query.text('id')}" if query.text("id") else f"path:{query.text('path')}"
         shown = query.text("type") or None
+        line = query.number("line")
 
         def read(engine: Engine) -> dict[str, Any]:
             found = _node_or_gone(engine, given)
@@ -121,10 +153,19 @@ class Pages:
             if types:
                 chosen = shown if shown in types else None
                 chain = explain(engine, f"path:{path}", frame_type=chosen)
+            frames = [_with_look(frame) for frame in found["frames"]]
+            source, why_not = _source(engine, found, line)
+            editor = engine.frames.declared.settings.values["web.editor"]
             return {
                 "node": found,
                 "crumbs": crumbs(path),
-                "frames": [_with_look(frame) for frame in found["frames"]],
+                "frames": frames,
+                "source": source,
+                "why_not": why_not,
+                "notes_at": _notes_at(frames),
+                "opening": opening(str(editor) if editor else None, engine.root, path, line or 1)
+                if found["kind"] == "file"
+                else None,
                 "types": types,
                 "history": history[:HISTORY],
                 "older": len(history) > HISTORY,
@@ -187,6 +228,24 @@ class Pages:
             "renamed": found["renamed"][:DIFF_LISTED],
             "renamed_count": len(found["renamed"]),
         }
+
+    def health(self, query: Query) -> dict[str, Any]:
+        """What the service does, has to do and takes: queue, passes, memory, models, the team."""
+
+        def read(engine: Engine) -> dict[str, Any]:
+            settings = engine.frames.declared.settings
+            return {
+                "health": self._health(),
+                "work": self._api.writer.work(),
+                "missing": engine.frames.missing.of(engine.tree),
+                "totals": engine.tree.root.totals,
+                "read_only": engine.read_only,
+                "remarks": engine.trees.remarks(),
+                "lost": lost_documents(engine.trees),
+                "team": shared_status(engine) if settings.values["shared.url"] else None,
+            }
+
+        return self._api.perform(read)
 
     # -- parts
 
@@ -260,6 +319,28 @@ def memory() -> int:
 def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
     """The frames that composition ranks first for a query."""
     return list(compose(engine, query=asked, max_frames=FRAMES)["items"])
+
+
+def _source(
+    engine: Engine, node: JsonObject, line: int
+) -> tuple[SourceDocument | None, str | None]:
+    """The text of a file around a line, read and hashed now; or why there is none to show."""
+    if node["kind"] != "file":
+        return None, None
+    try:
+        first = max(line - LINES // 2, 1)
+        return show(engine, f"path:{node['path']}", first=first, last=first + LINES - 1), None
+    except MerkleError as error:
+        return None, error.message
+
+
+def _notes_at(frames: list[JsonObject]) -> dict[int, list[JsonObject]]:
+    """The notes about symbols, by the line at which their symbol begins."""
+    found: dict[int, list[JsonObject]] = {}
+    for frame in frames:
+        if frame["written"] and frame.get("line"):
+            found.setdefault(frame["line"], []).append(frame)
+    return found
 
 
 def _node_or_gone(engine: Engine, given: str) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 from indexer.engine.documents import JsonObject
@@ -39,6 +40,8 @@ class SessionPages:
         name = query.text("name")
         at = query.text("at", WORKING).strip() or WORKING
         selector = query.text("select").strip()[:500]
+        # What a selector finds are nodes of the tree.
+        as_tree = query.text("view") == "tree" or bool(selector)
 
         def read(engine: Engine) -> dict[str, Any]:
             shown: JsonObject = {**show(engine, name, snapshot=at)}
@@ -50,6 +53,8 @@ class SessionPages:
             return {
                 "session": shown,
                 "at": at,
+                "as_tree": as_tree,
+                "turns": [] if as_tree else turns(engine, shown["tree"]["root"]),
                 "snapshots": _snapshots(shown["cycle"]),
                 "selector": selector,
                 "problem": problem,
@@ -110,6 +115,55 @@ def tree_rows(root: JsonObject) -> list[JsonObject]:
         rows.append(_row(node, depth))
         stack += [(child, depth + 1) for child in reversed(node.get("children", []))]
     return rows
+
+
+def turns(engine: Engine, root: JsonObject) -> list[JsonObject]:
+    """The conversation: the system blocks, each turn, and what is being written now."""
+    found: list[JsonObject] = []
+    for region in root.get("children", []):
+        sealed = region["nodeType"] == "^seq"
+        for part in region.get("children", []) if sealed else [region]:
+            blocks = [_message(engine, node) for node in _blocks(part)]
+            if blocks:
+                found.append(
+                    {"words": _WHERE.get(part["nodeType"]), "node": part, "blocks": blocks}
+                )
+    left, kept = ROWS, []
+    for turn in reversed(found):
+        if left > 0:
+            kept.append({**turn, "blocks": turn["blocks"][-left:]})
+        left -= len(turn["blocks"])
+    return kept[::-1]
+
+
+_WHERE: Final = {"^sys": "always in force", "^ah": "being written"}
+
+
+def _blocks(node: JsonObject) -> Iterator[JsonObject]:
+    """The blocks at and below a node, in the order in which they are said."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if one.get("content") is not None:
+            yield one
+        stack += reversed(one.get("children", []))
+
+
+def _message(engine: Engine, node: JsonObject) -> JsonObject:
+    """A block as somebody said it: a tool's call and result by what they hold, all else as text."""
+    content, tool = node["content"], None
+    if isinstance(content, dict) and "tool_name" in content:
+        tool = {key: content.get(key) for key in ("tool_name", "direction", "status", "call_id")}
+        content = content.get("payload")
+    is_text = isinstance(content, str)
+    text = content if is_text else json.dumps(content, ensure_ascii=False, indent=1)
+    return {
+        **_row({**node, "content": text}, 0),
+        "tool": tool,
+        "is_text": is_text and node.get("kind") in (None, "text"),
+        "tokens": engine.counter.count_text(text),
+        "at": node.get("created_at_iso", ""),
+    }
 
 
 def _row(node: JsonObject, depth: int) -> JsonObject:

@@ -15,6 +15,7 @@ from indexer.core.paths import on_screen
 
 LONGEST: Final = 200_000
 """Characters of a frame that one page shows."""
+LONGEST_LINE: Final = 2000
 LONGEST_MARKDOWN: Final = 20_000
 """Beyond this a frame is shown as it was written: laying it out could take long."""
 
@@ -62,6 +63,12 @@ def block(text: str) -> Markup:
         note = f"The first {LONGEST:,} of {len(text):,} characters."
         body += Markup('<p class="remark">{}</p>').format(note)
     return body
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a file, as they are numbered; very long ones are cut and say so."""
+    shown = (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
+    return [one if len(one) <= LONGEST_LINE else one[:LONGEST_LINE] + " …" for one in shown]
 
 
 def markdown(text: str) -> Markup:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -207,6 +209,17 @@ def test_a_stale_frame_turns_colour(site: Any, see: Callable[..., Seen]) -> None
     assert page.evaluate("window.marker") == "same page"
 
 
+def test_times_are_those_of_whoever_reads(site: Any, see: Callable[..., Seen]) -> None:
+    shown = []
+    for zone in ("Asia/Tokyo", "America/Lima"):
+        page = see(site, timezone_id=zone, locale="en-GB").goto("/roots")
+        moment = page.locator("time").first
+        at = datetime.fromisoformat(moment.get_attribute("datetime") or "")
+        shown.append(moment.inner_text())
+        assert at.astimezone(ZoneInfo(zone)).strftime("%H:%M:%S") in shown[-1]
+    assert shown[0] != shown[1]
+
+
 def test_a_page_whose_subject_is_gone_says_so(site: Any, see: Callable[..., Seen]) -> None:
     folder = site.root / "short-lived"
     folder.mkdir()
@@ -288,11 +301,11 @@ def test_a_session_is_followed_and_selected_from(site: Any, see: Callable[..., S
         seen = see(site)
         page = seen.goto("/sessions")
         page.click("text=watched")
-        page.wait_for_selector('#tree :text("a question")')
+        page.wait_for_selector('#talk :text("a question")')
         seen.is_live()
         page.fill('input[name="select"]', ".cb[role='assistant']")
         workspace.session_append("watched", type="dialogue", role="assistant", text=HOSTILE_BODY)
-        page.wait_for_selector('#tree :text("window.marker")')
+        page.wait_for_selector('#talk :text("window.marker")')
         # What is being typed stays when the page is brought up to date.
         assert page.input_value('input[name="select"]') == ".cb[role='assistant']"
         page.keyboard.press("Enter")

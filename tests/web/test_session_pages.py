@@ -54,7 +54,7 @@ def test_the_list_names_every_session(site: Any, session: dict[str, str]) -> Non
 
 
 def test_a_session_shows_its_tree_as_it_is_now(site: Any, session: dict[str, str]) -> None:
-    body = site.get(address()).body
+    body = site.get(address() + "&view=tree").body
     shown = plain(body)
     for text in ("first answer", "open question", "^sys", "^seq", "^ah"):
         assert text in shown
@@ -62,6 +62,22 @@ def test_a_session_shows_its_tree_as_it_is_now(site: Any, session: dict[str, str
     assert body.count("<script") == 1
     assert "\x1b" not in body
     assert "49" not in re.sub(r"[0-9a-f]{12,}", "", shown)
+
+
+def test_a_session_reads_as_a_conversation(site: Any, session: dict[str, str]) -> None:
+    with site.workspace() as workspace:
+        workspace.session_new("tools", budget=500)
+        call = {"tool_name": "grep", "direction": "call", "payload": {"x": "<b>"}}
+        workspace.session_append("tools", type="tool_io", call_id="c1", payload=call)
+        workspace.session_append("tools", type="dialogue", role="user", text="So *what*?")
+        workspace.session_commit("tools")
+    body = site.get("/session?name=tools").body
+    shown = " ".join(plain(body).split())
+    assert re.search(r"Turn 1 .* tool calls grep \d+ tokens", shown)
+    assert "<em>what</em>" in body
+    assert 'class="said user"' in body
+    assert "&lt;b&gt;" in body
+    assert re.search(r"Live tokens\s*\d+ of 500", shown)
 
 
 def test_an_earlier_snapshot_lacks_what_came_later(site: Any, session: dict[str, str]) -> None:

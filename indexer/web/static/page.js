@@ -16,6 +16,18 @@
     live.textContent = text;
   };
 
+  // -- times, which the service tells in UTC, in the zone of whoever reads them
+
+  const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+  const localTimes = (within) => {
+    for (const time of within.querySelectorAll("time[datetime]")) {
+      const at = new Date(time.dateTime);
+      if (!Number.isNaN(at.getTime())) time.textContent = clock.format(at);
+    }
+  };
+  localTimes(document);
+
   // -- the stream
 
   const open = () => {
@@ -80,6 +92,7 @@
         return;
       }
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      localTimes(fresh);
       if (!answer.ok) {
         // What is on the page is the last that was known; say so rather than show it as true.
         const notice = fresh.querySelector(".notice");
