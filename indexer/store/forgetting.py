@@ -127,3 +127,6 @@ class Forgetting:
             connection.execute(
                 "DELETE FROM code_symbols WHERE number NOT IN (SELECT number FROM code_facts)"
             )
+            connection.execute(
+                "DELETE FROM code_uses WHERE number NOT IN (SELECT number FROM code_facts)"
+            )
