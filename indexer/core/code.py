@@ -51,10 +51,6 @@ class CodeFacts(NamedTuple):
     """What stands for everything besides the file that had a say in it."""
     symbols: tuple[CodeSymbol, ...] = ()
     """In order of the source."""
-    uses: bytes = b""
-    """The references and imports, packed."""
-    names: tuple[int, ...] = ()
-    """The hashes of all names that are used, in order."""
     terms: TextTerms | None = None
     """What it is worth for the terms of its text, which is written and not read back."""
 
@@ -86,11 +82,6 @@ class Uses(NamedTuple):
 
     references: tuple[Reference, ...] = ()
     imports: tuple[Import, ...] = ()
-
-
-def name_hash(name: bytes) -> int:
-    """What stands for a name where files are looked for that use it."""
-    return zlib.crc32(name)
 
 
 def pack_uses(

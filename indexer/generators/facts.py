@@ -14,7 +14,6 @@ from indexer.generators.documents import Document, Heading
 from indexer.generators.languages import ending_of
 from indexer.generators.lines import cut, shown
 from indexer.generators.parsed import ParsedFile
-from indexer.generators.references import uses_of
 from indexer.generators.treesitter import versions_for
 from indexer.generators.walk import MAX_COLLECTED, Symbol, Walk
 
@@ -35,13 +34,11 @@ _NO_PARENT: Final = -1
 def facts_of(file: ParsedFile) -> CodeFacts:
     """The facts of a file that is parsed already."""
     symbols: list[CodeSymbol] = []
-    uses: tuple[bytes, tuple[int, ...]] = b"", ()
     if file.walk is not None:
         symbols = _symbols(file.walk)
-        uses = uses_of(file.language, file.walk.source, symbols)
     elif file.document is not None and file.text is not None:
         symbols = _headings(file.document, file.text)
-    return CodeFacts(file.language, facts_print(file.language), _masked(symbols), *uses)
+    return CodeFacts(file.language, facts_print(file.language), _masked(symbols))
 
 
 def facts_key(path: str, content_id: ContentId) -> FactsKey:

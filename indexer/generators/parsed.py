@@ -43,8 +43,14 @@ def parse(source: FileInput) -> ParsedFile:
     document = read_document(language, text)
     if document is not None:
         return ParsedFile(name, language, content, text, document=document)
-    if not is_parsed(language) or not text.strip() or is_minified(language, text):
-        return ParsedFile(name, language, content, text)
-    parsed = text if len(text) <= PARSED else text[: text.rfind(b"\n", 0, PARSED) + 1 or PARSED]
-    walk = collect(language, parsed) if is_tractable(language, parsed) else None
+    parsed = parsed_part(language, text)
+    walk = None if parsed is None else collect(language, parsed)
     return ParsedFile(name, language, content, text, walk)
+
+
+def parsed_part(language: str, text: bytes) -> bytes | None:
+    """What of a text is parsed; None where nothing is."""
+    if not is_parsed(language) or not text.strip() or is_minified(language, text):
+        return None
+    parsed = text if len(text) <= PARSED else text[: text.rfind(b"\n", 0, PARSED) + 1 or PARSED]
+    return parsed if is_tractable(language, parsed) else None

@@ -1,4 +1,4 @@
-"""The names that a file uses, where, and inside of what: by its words, without a second parse.
+"""The names that a file uses, where, and inside of what: by its words and its symbols.
 
 Comments and strings are passed by, and so are names that a function has for itself: what it calls
 its parameters and variables is nobody else's business.
@@ -12,8 +12,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from indexer.core.code import EXPLICIT, CodeSymbol, Import, name_hash, pack_uses
+from indexer.core.code import EXPLICIT, CodeSymbol, Import, pack_uses
 from indexer.generators.imports import EVERYTHING, Brought, imports_in
+from indexer.generators.parsed import parsed_part
+
+VERSION: Final = 1
+"""Moves with every change to what is found in the same text."""
 
 MOST: Final = 50_000
 """References of one file; no file written by hand has so many."""
@@ -183,13 +187,14 @@ Found = dict[tuple[bytes, int, int, bool], None]
 """Chains of names with their lines, owners, and whether they are called; each once, in order."""
 
 
-def uses_of(
-    language: str, source: bytes, symbols: Sequence[CodeSymbol]
-) -> tuple[bytes, tuple[int, ...]]:
-    """The names that a source uses, packed, and the hashes of all of them."""
-    words = WORDS.get(language)
-    if words is None:
-        return b"", ()
+def uses_in(language: str, text: bytes, symbols: Sequence[CodeSymbol]) -> bytes:
+    """The references and imports of a text whose symbols are known, packed."""
+    source = parsed_part(language, text) if language in WORDS else None
+    return b"" if source is None else _uses_of(language, source, symbols)
+
+
+def _uses_of(language: str, source: bytes, symbols: Sequence[CodeSymbol]) -> bytes:
+    words = WORDS[language]
     brought = imports_in(language, source)
     owners = list(_segments(symbols, len(source)))
     own = _names_of_functions(words, source, symbols, owners)
@@ -205,14 +210,7 @@ def uses_of(
         reader.read(source, begin, end, line, name)
         if len(found) > MOST:
             break
-    references = list(islice(found, MOST))
-    chains = {one[0] for one in references}
-    names = {part for chain in chains for part in chain.split(b".")}
-    for module, name, *_ in brought:
-        names.update(_EACH.findall(name) or _EACH.findall(module)[-1:])
-    names.discard(b"")
-    packed = pack_uses(references, _imports(source, brought))
-    return packed, tuple(sorted({name_hash(name) for name in names}))
+    return pack_uses(list(islice(found, MOST)), _imports(source, brought))
 
 
 def _seen(

@@ -117,23 +117,29 @@ class CodeStore:
             FoundSymbol((row[0], row[1]), row[2], row[3], CodeSymbol._make(row[4:])) for row in rows
         ]
 
-    def using(self, names: Iterable[int]) -> list[tuple[FactsKey, int]]:
-        """The facts that use one of some names, by their hashes; keys and numbers."""
+    def facts(self, numbers: Iterable[int]) -> list[KnownFacts]:
+        """Some facts by their numbers, oldest first."""
         rows = self._database.rows(
-            "SELECT content_id, ending, number FROM code_facts"
-            " WHERE list_has_any(names, ?::UINTEGER[]) ORDER BY number",
-            [list(dict.fromkeys(names))],
-        )
-        return [((row[0], row[1]), row[2]) for row in rows]
-
-    def uses(self, numbers: Iterable[int]) -> dict[int, tuple[str, bytes]]:
-        """The language of some facts, and their references and imports, packed."""
-        rows = self._database.rows(
-            "SELECT number, language, uses FROM code_facts"
-            " WHERE number IN (SELECT unnest(?::UINTEGER[]))",
+            "SELECT content_id, ending, number, language, print FROM code_facts"
+            " WHERE number IN (SELECT unnest(?::UINTEGER[])) ORDER BY number",
             [list(dict.fromkeys(numbers))],
         )
-        return {row[0]: (row[1], row[2]) for row in rows}
+        return list(map(KnownFacts._make, rows))
+
+    def uses(self, numbers: Iterable[int], version: int) -> dict[int, bytes]:
+        """The references and imports of some facts, packed, as far as they are stored."""
+        rows = self._database.rows(
+            "SELECT number, uses FROM code_uses"
+            " WHERE number IN (SELECT unnest(?::UINTEGER[])) AND version = ?",
+            [list(dict.fromkeys(numbers)), version],
+        )
+        return {row[0]: row[1] for row in rows}
+
+    def add_uses(self, uses: Mapping[int, bytes], version: int) -> None:
+        """Store the references and imports of some facts; the same ones twice do no harm."""
+        with self._database.transaction() as connection:
+            rows = [(number, version, packed) for number, packed in uses.items()]
+            append_rows(connection, "code_uses", rows)
 
 
 def write_facts(
@@ -145,10 +151,7 @@ def write_facts(
     append_rows(
         connection,
         "code_facts",
-        [
-            (numbers[key], *key, one.language, one.print, one.uses, list(one.names))
-            for key, one in facts.items()
-        ],
+        [(numbers[key], *key, one.language, one.print) for key, one in facts.items()],
     )
     append_rows(connection, "code_symbols", list(_symbol_rows(facts, numbers)))
 

@@ -144,6 +144,9 @@ class Forgetting:
             connection.execute(
                 "DELETE FROM code_symbols WHERE number NOT IN (SELECT number FROM code_facts)"
             )
+            connection.execute(
+                "DELETE FROM code_uses WHERE number NOT IN (SELECT number FROM code_facts)"
+            )
             if dropped and dropped[0]:
                 put_meta(connection, TO_BE_FOLDED, "yes")
         return int(dropped[0]) if dropped else 0

@@ -305,8 +305,19 @@ _RANKING: Final = """
         THEN 0 END;
 """
 
+_USES: Final = """
+    -- The references and imports of facts, packed, where a question has needed them, and which
+    -- version of their reader found them.
+    ALTER TABLE code_facts DROP COLUMN uses;
+    ALTER TABLE code_facts DROP COLUMN names;
+    CREATE TABLE code_uses (
+        number UINTEGER NOT NULL, version UINTEGER NOT NULL,
+        uses BLOB NOT NULL USING COMPRESSION uncompressed
+    );
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING, _PACKS, _LOSSES, _SHORT_HASHES, _NOTES,
-    _SESSION_NAMES, _CODE, _RANKING,
+    _SESSION_NAMES, _CODE, _RANKING, _USES,
 )  # fmt: skip
 """Step N brings a store from version N to N + 1."""

@@ -14,7 +14,7 @@ from indexer.generators import FileInput, make_generator
 from indexer.generators.facts import MAX_NAME, MAX_SYMBOL, MAX_TEXT, facts_key, facts_of
 from indexer.generators.languages import ending_of
 from indexer.generators.parsed import parse
-from indexer.generators.references import MOST
+from indexer.generators.references import MOST, uses_in
 
 ENDINGS = re.findall(r"\w+", "py js ts go rs java c cpp cs rb php kt swift scala sh md")
 NAMES = st.sampled_from([f"a.{ending}" for ending in ENDINGS])
@@ -36,7 +36,7 @@ WORDS = re.findall(
 def test_facts_of_anything_hold_together(name: str, content: bytes) -> None:
     file = parse(FileInput(name, content))
     found = facts_of(file)
-    uses = unpack_uses(found.uses)
+    uses = unpack_uses(uses_in(found.language, file.text or b"", found.symbols))
     for place, one in enumerate(found.symbols):
         assert one.name
         assert len(one.name) <= MAX_NAME
@@ -53,7 +53,8 @@ def test_facts_of_anything_hold_together(name: str, content: bytes) -> None:
 
 def test_large_and_repetitive_sources_are_bounded() -> None:
     many = b"".join(b"x%d(y%d)\n" % (n, n) for n in range(60_000))
-    assert len(unpack_uses(facts_of(parse(FileInput("a.py", many))).uses).references) <= MOST
+    symbols = facts_of(parse(FileInput("a.py", many))).symbols
+    assert len(unpack_uses(uses_in("python", many, symbols)).references) <= MOST
     deep = b"# a\n" * 30_000
     assert len(facts_of(parse(FileInput("a.md", deep))).symbols) <= 20_000
 

@@ -10,6 +10,7 @@ from indexer.core.code import CodeFacts, unpack_uses
 from indexer.generators import FileInput, make_generator
 from indexer.generators.facts import facts_of
 from indexer.generators.parsed import parse
+from indexer.generators.references import uses_in
 from indexer.generators.treesitter import GRAMMARS, is_parsed
 
 SAMPLES = Path(__file__).parent / "languages"
@@ -121,7 +122,8 @@ def test_symbols_uses_and_imports(name: str) -> None:
     found = facts(name)
     assert found.language == language
     assert {f"{one.kind} {one.symbol}" for one in found.symbols} == symbols
-    unpacked = unpack_uses(found.uses)
+    text = (SAMPLES / f"{name}.sample").read_bytes()
+    unpacked = unpack_uses(uses_in(language, text, found.symbols))
     used = {
         (found.symbols[one.owner].symbol if one.owner >= 0 else "", one.chain)
         for one in unpacked.references

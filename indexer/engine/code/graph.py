@@ -1,27 +1,34 @@
 """What a name means where it is used: by what is around it, by imports, or by being the only one.
 
-Nothing of this is stored. A file's facts hold the names that it uses; what they mean is found out
-when somebody asks, from the files that use a name and those that define it. So an edit costs the
-file's own names, and an answer is never older than the facts it comes from.
+The words of files tell which of them may use a name. These are read when somebody asks, and what
+they use is kept for the next question by content; what it means is found out each time. So an edit
+costs nothing here, and an answer is never older than the files it comes from.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.code import EXPLICIT, CodeSymbol, Import, Reference, Uses, name_hash, unpack_uses
+from indexer.core.code import EXPLICIT, CodeSymbol, Import, Reference, Uses, unpack_uses
+from indexer.core.terms import count_terms
 from indexer.engine.code.places import Places, called_here
 from indexer.generators.facts import HEADING
 from indexer.generators.languages import language_of
+from indexer.generators.references import VERSION, WORDS, uses_in
+from indexer.store.postings import FILES
 
 if TYPE_CHECKING:
     from indexer.engine.code.known import KnownFacts
     from indexer.store.code import FoundSymbol
+    from indexer.store.postings import PostingStore
+
+TextOf = Callable[[str], "bytes | None"]
+"""The text of a file with the content that the tree says; None where that cannot be had."""
 
 SURE: Final = ("exact", "import", "unique", "name")
 """How sure an edge is: said by the file itself, by an import, by there being only one symbol of
@@ -115,8 +122,15 @@ class CodeFile:
 class Graph:
     """Definitions and uses of one moment, loaded as far as a question needs them."""
 
-    def __init__(self, known: KnownFacts, places: Places) -> None:
+    def __init__(
+        self, known: KnownFacts, places: Places, postings: PostingStore, text_of: TextOf
+    ) -> None:
         self._known, self._store, self._places = known, known.store, places
+        self._postings, self._text_of = postings, text_of
+        self.made: dict[int, bytes] = {}
+        """By number the uses that were not stored."""
+        self.unread: set[str] = set()
+        """Files that could not be read with the content that they had."""
         self._files: dict[str, CodeFile] = {}
         self._named: dict[str, list[Definition]] = {}
 
@@ -154,10 +168,26 @@ class Graph:
         if not missing:
             return
         symbols = self._store.symbols(missing.values())
-        uses = self._store.uses(missing.values())
+        uses = self._store.uses(missing.values(), VERSION) | self.made
+        languages = {one.number: one.language for one in self._store.facts(missing.values())}
         for path, number in missing.items():
-            language, packed = uses[number]
+            language, packed = languages[number], uses.get(number)
+            if packed is None:
+                packed = self._read(path, number, language, symbols[number])
             self._files[path] = CodeFile(path, number, language, symbols[number], packed)
+
+    def _read(
+        self, path: str, number: int, language: str, symbols: tuple[CodeSymbol, ...]
+    ) -> bytes:
+        """What a file uses, from its text."""
+        if number in self.made or language not in WORDS:
+            return self.made.get(number, b"")
+        text = self._text_of(path)
+        if text is None:
+            self.unread.add(path)
+            return b""
+        made = self.made[number] = uses_in(language, text, symbols)
+        return made
 
     def file(self, path: str) -> CodeFile | None:
         """One file with its facts."""
@@ -169,16 +199,29 @@ class Graph:
         return self._files[path]
 
     def users(self, names: Iterable[str]) -> list[CodeFile]:
-        """The files that use one of some names."""
+        """The files that may use one of some names, because they have its words."""
         numbers = self._known.numbers
+        wanted = self._having([count_terms(name) for name in names])
         found = [
-            (path, number)
-            for key, number in self._store.using(name_hash(name.encode()) for name in names)
-            if numbers.get(key) == number
-            for path in self._places.having(key)
+            (path, one.number)
+            for one in self._store.facts(wanted)
+            if one.language in WORDS and numbers.get((one.content_id, one.ending)) == one.number
+            for path in self._places.having((one.content_id, one.ending))
         ]
         self.load(found)
         return [self._files[path] for path, _ in sorted(found)]
+
+    def _having(self, names: Iterable[Iterable[int]]) -> Iterable[int]:
+        """The numbers of the files that have every term of a name; all where it has none."""
+        if not all(names):
+            return self._known.numbers.values()
+        found = self._postings.find(FILES, (term for terms in names for term in terms))
+        having = {term: frozenset(numbers) for term, (numbers, _) in found.items()}
+        return {
+            number
+            for terms in names
+            for number in frozenset.intersection(*(having[term] for term in terms))
+        }
 
     # -- edges
 

@@ -13,9 +13,12 @@ from indexer.core.arguments import SOME_TEXT, Count, one_of, whole_between
 from indexer.engine.code.graph import NAME, SURE, Definition, Edge, Graph
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make.code_pass import CodePass
+from indexer.engine.make.workers import ChangedError, FileSource, read_exactly
 from indexer.engine.tree.resolve import resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
+from indexer.generators.fallback import as_text
+from indexer.generators.references import VERSION
 
 if TYPE_CHECKING:
     from indexer.core.tree import Tree
@@ -50,7 +53,7 @@ class SymbolsDocument(TypedDict):
     symbols: list[SymbolDocument]
     found: int
     missing: int
-    """Files whose facts are not made yet, so that something may be missing here."""
+    """Files whose facts are not made yet, or that changed meanwhile: something may be missing."""
 
 
 class EdgeDocument(TypedDict):
@@ -212,7 +215,22 @@ def graph_now(engine: Engine, tree: Tree | None = None) -> Iterator[tuple[Graph,
     places = engine.places
     with places.lock:
         places.bring_up_to_date(tree)
-        yield Graph(known, places), missing
+        graph = Graph(known, places, engine.frames.postings, lambda path: _text(engine, tree, path))
+        yield graph, missing
+    if graph.made and not engine.database.read_only:
+        engine.on_writing_thread(lambda: known.store.add_uses(graph.made, VERSION))
+
+
+def _text(engine: Engine, tree: Tree, path: str) -> bytes | None:
+    """The text of a file, if it still has the content that a tree says."""
+    entry = tree.get(path)
+    if entry is None:
+        return None
+    source = FileSource(path, entry.content_id, entry.size)
+    try:
+        return as_text(read_exactly(engine.root, engine.algorithm, source))
+    except (OSError, ChangedError):
+        return None
 
 
 def _targets_of_node(engine: Engine, graph: Graph, node: str) -> list[Definition]:
@@ -284,7 +302,7 @@ def _edges(
         "symbols": [_symbol(one) for one in targets],
         "edges": [_edge(graph, edge) for edge in found[:limit]],
         "found": len(found),
-        "missing": missing,
+        "missing": missing + len(graph.unread),
     }
 
 

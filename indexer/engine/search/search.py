@@ -18,8 +18,8 @@ from indexer.core.terms import words_in
 from indexer.core.tree import Tree
 from indexer.engine.code.graph import Definition, Graph
 from indexer.engine.code.questions import graph_now, targets_of
-from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.code.source import masked_lines
+from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.search.compose import NothingRecordedError, load
 from indexer.engine.search.corpus import Ranked, index_what_is_left, live_corpus
 from indexer.engine.search.ranking import FileHit
