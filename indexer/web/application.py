@@ -130,6 +130,7 @@ def _templates(root: Path) -> Environment:
     for function in (
         text.plain,
         text.visible,
+        text.marked,
         text.commands,
         text.path_text,
         text.block,

@@ -17,7 +17,7 @@ from indexer.engine.frames.coverage import Coverage
 from indexer.engine.frames.explain import explain
 from indexer.engine.frames.freshness import judge
 from indexer.engine.frames.read import get_node, list_frames
-from indexer.engine.search.compose import compose
+from indexer.engine.search.search import TEXT, search
 from indexer.engine.team.commands import shared_status
 from indexer.engine.tree.history import diff, log
 from indexer.engine.tree.lost import lost_documents
@@ -37,8 +37,8 @@ NOT_FRESH: Final = 12
 HISTORY: Final = 40
 DIFF_LISTED: Final = 500
 HITS: Final = 60
-FRAMES: Final = 20
-"""Frames that a search shows."""
+BEST: Final = 20
+"""Results of each kind that a search shows."""
 LINES: Final = 2000
 """Lines of a file that its page shows."""
 NAMED_CHANGES: Final = 4
@@ -177,7 +177,7 @@ class Pages:
         return self._api.perform(read)
 
     def search(self, query: Query) -> dict[str, Any]:
-        """Paths that hold every word, and the frames that have most to do with them."""
+        """Paths that hold every word, what matches best, and the lines that have just that text."""
         asked = query.text("q").strip()[:200]
         words = asked.casefold().split()
 
@@ -192,8 +192,17 @@ class Pages:
                         hits.append((*rank, entry.kind.label, entry.size))
             hits.sort()
             found = [{"path": hit[2], "kind": hit[3], "size": hit[4]} for hit in hits[:HITS]]
-            frames = _relevant(engine, asked) if words else []
-            return {"asked": asked, "found": found, "count": len(hits), "frames": frames}
+            best = search(engine, asked, limit=BEST)["results"] if words else []
+            lines = search(engine, asked, kinds=[TEXT], limit=BEST) if words else None
+            return {
+                "asked": asked,
+                "words": words,
+                "found": found,
+                "count": len(hits),
+                "best": best,
+                "lines": lines["results"] if lines else [],
+                "line_count": lines["found"] if lines else 0,
+            }
 
         return self._api.perform(read)
 
@@ -314,11 +323,6 @@ def memory() -> int:
     except OSError:
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return most if sys.platform == "darwin" else most * 1024
-
-
-def _relevant(engine: Engine, asked: str) -> list[JsonObject]:
-    """The frames that composition ranks first for a query."""
-    return list(compose(engine, query=asked, max_frames=FRAMES)["items"])
 
 
 def _source(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 from urllib.parse import quote
@@ -35,6 +37,19 @@ def visible(text: object) -> Markup:
         if odd
         else escape("".join(run))
         for odd, run in groupby(line, key=lambda char: on_screen(char) != char)
+    )
+
+
+def marked(text: str, words: Sequence[str]) -> Markup:
+    """One line with the words that were asked for set apart."""
+    wanted = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True) if word)
+    if not wanted:
+        return visible(text)
+    # A match never splits what `visible` spells out: both work on single characters.
+    pieces = re.split(f"({wanted})", text, flags=re.IGNORECASE)
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(visible(piece)) if number % 2 else visible(piece)
+        for number, piece in enumerate(pieces)
     )
 
 

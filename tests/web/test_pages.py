@@ -200,7 +200,7 @@ def test_roots_and_what_lies_between_them(site: Any) -> None:
 
 
 def test_search_finds_words_of_paths(site: Any) -> None:
-    body = site.get("/search?q=SALT+readings").body.partition('<section id="frames"')[0]
+    body = site.get("/search?q=SALT+readings").body.partition('<section id="paths"')[2]
     assert 'href="/node?path=ingest/saltgauge/readings.py"' in body
     assert "surge.py" not in body
     assert "No path holds all of these words" in site.get("/search?q=zzz").body
@@ -209,8 +209,8 @@ def test_search_finds_words_of_paths(site: Any) -> None:
 
 def test_search_finds_frames_by_what_they_say(site: Any) -> None:
     body = site.get("/search?q=inverse+barometer").body
-    frames = body.partition('id="frames"')[2]
-    assert 'href="/node?path=ingest/saltgauge/surge.py"' in frames
+    frames = body.partition('id="best"')[2]
+    assert 'href="/node?path=ingest/saltgauge/surge.py' in frames
     assert "fresh" in frames
 
 

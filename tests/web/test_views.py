@@ -117,6 +117,22 @@ def test_a_note_about_a_symbol_stands_at_its_line(site: Any) -> None:
     assert "It is the <em>model</em>." in at.partition("</li>")[0]
 
 
+def test_a_search_shows_the_matching_lines_with_the_words_set_apart(site: Any) -> None:
+    file = site.root / "ingest" / "checks" / "asked.py"
+    file.write_text("def tidal_marker():\n    return '<b>unheard_of_word</b>'\n")
+    try:
+        body = site.get("/search?q=unheard_of_word").body
+        assert_only_text_in_attributes(body)
+        lines = body.partition('id="lines"')[2]
+        assert "&lt;b&gt;<mark>unheard_of_word</mark>&lt;/b&gt;" in lines
+        assert "/node?path=ingest/checks/asked.py&amp;line=2#L2" in lines
+        best = site.get("/search?q=tidal_marker").body.partition('id="best"')[2]
+        assert "<mark>tidal_marker</mark>" in best.partition("</section>")[0]
+        assert "No file has it." in site.get("/search?q=nobody-says-this").body
+    finally:
+        file.unlink()
+
+
 def test_health_tells_the_queue_the_watches_and_the_spending(site: Any) -> None:
     body = site.get("/health").body
     assert_only_text_in_attributes(body)
