@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from indexer.cli.code_text import limit_option, show_edges, sure_option
+from indexer.cli.here import node_from_here
 from indexer.cli.options import Globals, merkle_command, plain_text
 
 
@@ -33,5 +34,10 @@ def command(options: Globals, node: str, depth: int, sure: str | None, limit: in
     """
     return show_edges(
         options,
-        lambda workspace: workspace.impact(node, depth=depth, sure=sure or "unique", limit=limit),
+        lambda workspace: workspace.impact(
+            node_from_here(options, workspace, node),
+            depth=depth,
+            sure=sure or "unique",
+            limit=limit,
+        ),
     )

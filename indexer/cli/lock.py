@@ -14,11 +14,11 @@ from indexer.errors import ExitCode
 
 @merkle_command("lock")
 def command(options: Globals) -> int:
-    """Write merkle.lock, the content ids of all folders, to be committed with the files.
+    """Write merkle.lock, the content ids of all folders and files, to be committed with them.
 
     Brings the index up to date first. The file depends on nothing but content, has one line per
-    folder, and is no part of the tree itself. `merkle validate --locked` compares with it; after
-    a merge that touched it, lock again.
+    folder and file, and is no part of the tree itself. `merkle validate --locked` compares with
+    it; after a merge that touched it, lock again.
 
     \b
     Example:

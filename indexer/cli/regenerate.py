@@ -87,7 +87,7 @@ def command(
                 may_ask=node != STDIN and not options.json,
             )
 
-        return on_nodes(options, node, regenerate, text, verdict)
+        return on_nodes(options, workspace, node, regenerate, text, verdict)
 
 
 def verdict(document: Mapping[str, Any]) -> ExitCode:

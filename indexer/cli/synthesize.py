@@ -116,7 +116,12 @@ def command(
             )
 
         return on_nodes(
-            options, node, synthesize, lambda name, found: _text(options, name, found), _verdict
+            options,
+            workspace,
+            node,
+            synthesize,
+            lambda name, found: _text(options, name, found),
+            _verdict,
         )
 
 

@@ -25,8 +25,8 @@ from indexer.service.whose_socket import (
 
 ASKED = frozenset(
     (
-        "compose", "diff", "explain", "get-frame", "get-head", "get-node", "list-frames", "log",
-        "replay", "scan", "sql", "status",
+        "compose", "diff", "explain", "get-frame", "get-head", "get-node", "help", "list-frames",
+        "log", "ls", "replay", "scan", "show", "sql", "status",
     )
 )  # fmt: skip
 """Commands that ask the service and write no file: what is read and written by name here must not

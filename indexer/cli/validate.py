@@ -69,7 +69,8 @@ def command(
     Where search terms are kept for more than 2,000 frame bodies, those of an even sample of 2,000
     are made again and compared; everything else is checked whole.
 
-    Changes nothing. --locked names the deepest folders that are not as merkle.lock has them.
+    Changes nothing. --locked names the files that are not as merkle.lock has them; where they are
+    as they should be, `merkle lock` writes it anew.
     Exit status 0: valid; 1: the disk, the lock or the root differs; 3: something could not be
     checked; 4: what is stored contradicts itself.
 
@@ -111,6 +112,9 @@ def _text(document: ValidateDocument, *, quiet: bool) -> str:
     ]
     if quiet:
         return "\n".join(found)
+    if any(finding["code"].startswith("lock_") for finding in document["errors"]):
+        told = "if the files are as they should be, run `merkle lock` and commit merkle.lock"
+        found.append(click.style("hint:", fg="cyan") + f" {told}")
     found += _lines("warning", "yellow", document["warnings"])
     nodes = counted(document["node_count"], "node")
     verdict = (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         FrameListDocument,
         HeadListDocument,
         NodeContextDocument,
+        NodesDocument,
     )
     from indexer.engine.make.commands import (
         InvalidatedDocument,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         SweptDocument,
     )
     from indexer.engine.tree.history import LogDocument
+    from indexer.engine.tree.listing import ListingDocument
     from indexer.engine.tree.lock import LockDocument
     from indexer.engine.tree.report import ReportDocument
     from indexer.engine.tree.resolve import NodeDocument, WhyIgnoredDocument
@@ -135,9 +137,16 @@ class Methods(ABC):
         """One read-only SELECT on the documented views."""
         return self._operate("sql", locals())
 
-    def resolve(self, node: str) -> NodeDocument:
-        """The node that a path or an id prefix stands for."""
+    def resolve(self, node: str, *, by_name: bool = False) -> NodeDocument:
+        """The node that a path or an id prefix stands for.
+
+        With `by_name`, what is no path counts as the end of one, where only one node's ends so.
+        """
         return self._operate("resolve", locals())
+
+    def ls(self, node: str = "") -> ListingDocument:
+        """The children of a folder, or a file alone: kind, size, and how fresh what is known is."""
+        return self._operate("ls", locals())
 
     def why_ignored(self, path: str) -> WhyIgnoredDocument:
         """The rule that leaves a path out of the tree, or lets it in.
@@ -193,6 +202,19 @@ class Methods(ABC):
         It selects among what generators keep and every note that nothing superseded.
         """
         return self._operate("get-node", locals())
+
+    def get_nodes(
+        self,
+        nodes: Sequence[str],
+        *,
+        view: str = "recency",
+        max_frames: int = 20,
+        frame_type: str | None = None,
+        agent: str | None = None,
+        query: str | None = None,
+    ) -> NodesDocument:
+        """Many nodes at once, each as `get-node` gives it, or an error in its place."""
+        return self._operate("get-nodes", locals())
 
     def compose(
         self,

@@ -165,11 +165,13 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "diff": Operation("tree.history", "diff", disk=False, get=True),
     "sql": Operation("search.sql", "sql", disk=False),
     "resolve": Operation("tree.resolve", "resolve", get=True),
+    "ls": Operation("tree.listing", "ls"),
     # Not that it wrote anything: the rules belong to the writing thread.
     "why-ignored": Operation("tree.resolve", "why_ignored", writes=True, disk=False, get=True),
     "put-frame": Operation("frames.notes", "put_frame", writes=True),
     "put-frames": Operation("frames.notes", "put_frames", writes=True),
     "get-node": Operation("frames.read", "get_node"),
+    "get-nodes": Operation("frames.read", "get_nodes"),
     "compose": Operation("search.compose", "compose", writes_with="record"),
     "count": Operation("search.count", "count", disk=False),
     "replay": Operation("search.compose", "replay"),

@@ -135,7 +135,7 @@ def test_quiet_says_nothing_when_all_is_well(scanned: Path, merkle: Any) -> None
 def test_no_command_is_wrong_use(merkle: Any) -> None:
     ran = merkle()
     assert ran.code == 2
-    assert "Commands:" in ran.err
+    assert "Look around:" in ran.err
     assert merkle("--json").json["error"]["code"] == "usage"
 
 

@@ -29,7 +29,7 @@ _LONGEST: Final = 256 << 20
 
 _MEANINGS: Final = {
     "added": "is not in merkle.lock",
-    "changed": "has other entries than merkle.lock says",
+    "changed": "is not as merkle.lock has it",
     "removed": "is in merkle.lock but gone",
 }
 
@@ -88,7 +88,7 @@ def prove(engine: Engine, node: str) -> ProofDocument:
 def check_lock(
     root: Path, tree: Tree, algorithm: WorkspaceHash, error: Finding, could_not: Finding
 ) -> None:
-    """Tell which folders of a tree are not as locked, or why that cannot be told."""
+    """Tell which files of a tree are not as locked, or why that cannot be told."""
     try:
         locked = _load(root / NAME)
         if locked.hash_name != algorithm.name:
