@@ -32,7 +32,7 @@ GROUPS: Final = {
         "status": "Compare the disk with the index.",
         "get-node": "Show a file or folder with the frames about it.",
         "show": "Show a file, a symbol or some lines as they are on disk now.",
-        "diff": "Show what changed: since git's last commit, or between two recorded roots.",
+        "diff": "Show what changed: files, symbols, and notes that do not hold any more.",
         "log": "List the recorded roots, newest first.",
         "sql": "Ask the index a question in SQL.",
     },

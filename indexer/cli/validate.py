@@ -12,6 +12,7 @@ from indexer.cli.columns import counted, first, path, short
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
+from indexer.cli.progress import check_progress
 from indexer.cli.reports import github, junit
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
@@ -78,9 +79,13 @@ def command(
     Example:
       merkle validate --content --format github
     """
-    with open_workspace(options) as workspace:
+    with open_workspace(options) as workspace, check_progress(options) as progress:
         document = workspace.validate(
-            content=content, subset=subset, expect_root=expect_root, locked=locked
+            content=content,
+            subset=subset,
+            expect_root=expect_root,
+            locked=locked,
+            progress=progress,
         )
     if options.json or form == "json":
         print_json(document)

@@ -48,6 +48,7 @@ class LockFile:
     folders: dict[str, ContentId]
     files: dict[str, dict[str, str]]
     """Per folder the first digits of the ids of what is in it besides folders, by name."""
+    names_files: bool
 
 
 class Departure(NamedTuple):
@@ -100,7 +101,7 @@ def parse_lock(raw: bytes) -> LockFile:
         )
     files: dict[str, dict[str, str]] = {}
     folders = dict(_folders(lines[2:], head.group(2), files))
-    lock = LockFile(head.group(2), root.group(1), folders, files)
+    lock = LockFile(head.group(2), root.group(1), folders, files, int(head.group(1)) == FORMAT)
     _check_root(lock)
     return lock
 
@@ -162,9 +163,8 @@ def departures(lock: LockFile, tree: Tree) -> list[Departure]:
             continue
         locked = children.get(path, {})
         if _with_folders(tree, folder, locked) != lock.folders[path]:
-            found += _changed_files(lock.files.get(path, {}), folder, path) or [
-                Departure("changed", path)
-            ]
+            named = _changed_files(lock.files.get(path, {}), folder, path)
+            found += named if lock.names_files and named else [Departure("changed", path)]
         for name, entry in folder.entries.items():
             if entry.folder is not None and name in locked:
                 stack.append((paths.join(path, name), entry.folder))
@@ -178,9 +178,7 @@ def departures(lock: LockFile, tree: Tree) -> list[Departure]:
 
 
 def _changed_files(locked: dict[str, str], folder: Folder, path: str) -> list[Departure]:
-    """What differs among the files of a folder, as far as the lock has lines of them."""
-    if not locked:
-        return []
+    """What differs among the files of a folder."""
     now = _files_of(folder)
     words = {name: "changed" for name in locked if name in now and locked[name] != now[name]}
     words |= {name: "removed" for name in locked if name not in now}

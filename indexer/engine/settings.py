@@ -187,7 +187,8 @@ SETTINGS: Final = (
     Setting("shared.read_only", "flag", False, parse_flag,
             "use what others computed, give nothing"),
     Setting("shared.timeout", "s", 5, _positive_seconds, "longest wait for the team's store"),
-    Setting("shared.lease", "s", 60, _positive_seconds, "how soon others take over from the dead"),
+    Setting("shared.lease", "s", 60, _positive_seconds,
+            "after how long others do the work of a machine that stopped"),
     Setting("mcp.agent", "text", None, _text, "in whose name `merkle mcp` writes", "MERKLE_AGENT",
             only_user=True),
 )  # fmt: skip

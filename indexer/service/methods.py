@@ -121,6 +121,7 @@ class Methods(ABC):
         subset: tuple[int, int] | None = None,
         expect_root: str | None = None,
         locked: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> ValidateDocument:
         """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
         return self._operate("validate", locals())
@@ -132,6 +133,13 @@ class Methods(ABC):
     def diff(self, old: str, new: str) -> DiffDocument:
         """What differs between two recorded roots, or between two recorded manifests."""
         return self._operate("diff", locals())
+
+    def changes(self) -> DiffDocument:
+        """What is on disk now against git's last commit; without one, against the last root.
+
+        Without git and without a change on disk it is the newest recorded root against the one before.
+        """
+        return self._operate("changes", locals())
 
     def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
         """One read-only SELECT on the documented views."""
@@ -439,7 +447,7 @@ class Methods(ABC):
         """
         return self._operate("import", locals())
 
-    def lock(self) -> LockDocument:
+    def lock(self, *, progress: Callable[[int], None] | None = None) -> LockDocument:
         """Bring the index up to date and write merkle.lock.
 
         A file that says the same already is left alone.

@@ -163,6 +163,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "validate": Operation("durable.validate", "validate", writes=True),
     "log": Operation("tree.history", "log", disk=False, get=True),
     "diff": Operation("tree.history", "diff", disk=False, get=True),
+    "changes": Operation("tree.since_commit", "changes"),
     "sql": Operation("search.sql", "sql", disk=False),
     "resolve": Operation("tree.resolve", "resolve", get=True),
     "ls": Operation("tree.listing", "ls"),

@@ -6,7 +6,7 @@ import os
 import stat as modes
 import subprocess
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import lockfile, paths
@@ -89,10 +89,11 @@ def validate(
     subset: tuple[int, int] | None = None,
     expect_root: IdPrefix | None = None,
     locked: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> ValidateDocument:
     """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
     with no_cycle_collection():
-        return _validate(engine, content, subset, expect_root, locked)
+        return _validate(engine, content, subset, expect_root, locked, progress)
 
 
 def _validate(
@@ -101,6 +102,7 @@ def _validate(
     subset: tuple[int, int] | None,
     expect_root: str | None,
     locked: bool,
+    progress: Callable[[int], None] | None,
 ) -> ValidateDocument:
     if subset is not None and subset[0] > subset[1]:
         raise ArgumentsError(f"there is no part {subset[0]} of {subset[1]}")
@@ -116,9 +118,9 @@ def _validate(
             nodes = tree.root.totals.nodes
             frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
             if content or subset is not None:
-                _check_content(engine, tree, subset, findings)
+                _check_content(engine, tree, subset, findings, progress)
             if locked:
-                _check_locked(engine, findings)
+                _check_locked(engine, findings, progress)
         for path, reason in engine.trees.remarks().unreadable:
             findings.could_not("unreadable", path, f"could not be read: {reason}")
         _check_rules(engine, findings)
@@ -195,14 +197,18 @@ def _check_listings(engine: Engine, tree: Tree, findings: _Findings) -> None:
 
 
 def _check_content(
-    engine: Engine, tree: Tree, subset: tuple[int, int] | None, findings: _Findings
+    engine: Engine,
+    tree: Tree,
+    subset: tuple[int, int] | None,
+    findings: _Findings,
+    progress: Callable[[int], None] | None,
 ) -> None:
     """Read files again and compare, all of them or one part of several."""
     if subset is not None:
         _check_part(engine, tree, subset, findings)
         return
     try:
-        looked = look(engine, force=True, accept_empty=True)
+        looked = look(engine, force=True, accept_empty=True, progress=progress)
     except UnavailableError as error:
         findings.could_not("unavailable", "", error.message)
         return
@@ -218,10 +224,12 @@ def _check_content(
             findings.error(f"disk_{code}", path, f"{code} on disk since the last scan")
 
 
-def _check_locked(engine: Engine, findings: _Findings) -> None:
+def _check_locked(
+    engine: Engine, findings: _Findings, progress: Callable[[int], None] | None
+) -> None:
     """Compare what is on disk now with merkle.lock, whatever was recorded last."""
     try:
-        looked = look(engine, accept_empty=True)
+        looked = look(engine, accept_empty=True, progress=progress)
     except UnavailableError as error:
         findings.could_not("unavailable", "", error.message)
         return

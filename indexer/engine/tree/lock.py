@@ -43,13 +43,13 @@ class LockDocument(TypedDict):
     written: bool
 
 
-def lock(engine: Engine) -> LockDocument:
+def lock(engine: Engine, *, progress: Callable[[int], None] | None = None) -> LockDocument:
     """Bring the index up to date and write merkle.lock.
 
     A file that says the same already is left alone.
     """
     if not engine.served:
-        record_everything(engine, "lock")
+        record_everything(engine, "lock", progress=progress)
     unreadable = engine.trees.remarks().unreadable
     if unreadable:
         raise UncheckedError(
