@@ -22,7 +22,6 @@ from indexer.service.whose_socket import nearest_workspace
 _PLAIN: Final = re.compile(r"[\w@+][\w.@:+/-]{0,200}")
 _MOST: Final = 200
 _PATHS: Final = frozenset(("node", "nodes", "related", "paths", "why_ignored", "file", "files"))
-_TIMEOUT: Final = 2.0
 
 
 def _agents(client: Client) -> list[str]:
@@ -54,11 +53,22 @@ _KNOWN: Final[Mapping[str, Callable[[Client], list[str]]]] = {
 }
 
 
-def complete(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem] | None:
+Offer = Callable[[click.Context, str], list[CompletionItem]]
+
+
+def offered(parameter: click.Parameter) -> Offer:
+    """What a parameter offers to a shell: what is known here, else what it would anyway."""
+    usual = parameter.shell_complete
+
+    def offer(context: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = _known(context, str(parameter.name), incomplete)
+        return usual(context, incomplete) if found is None else found
+
+    return offer
+
+
+def _known(context: click.Context, name: str, incomplete: str) -> list[CompletionItem] | None:
     """What a value could be; None where it is none of what is known here."""
-    name = str(parameter.name)
     if name in _PATHS:
         # The shell knows best how to complete a path, and how to quote one.
         return [CompletionItem(incomplete, type="file")]

@@ -123,6 +123,8 @@ class LazyGroup(click.Group):
         # `import` is a word of the language, so its module has another name.
         module = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))
         command: click.Command = importlib.import_module(f"indexer.cli.{module}").command
+        if COMPLETE_VARIABLE in os.environ:
+            _complete_values(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -164,6 +166,18 @@ class LazyGroup(click.Group):
         status = run(parse_and_call, as_json=as_json)
         _start_what_was_missed()
         sys.exit(status)
+
+
+def _complete_values(command: click.Command) -> None:
+    """Let a shell complete what values of a command's parameters are known."""
+    # Imported late: only a shell that completes needs it.
+    from indexer.cli.completing import offered
+
+    for parameter in command.params:
+        parameter.shell_complete = offered(parameter)  # type: ignore[method-assign]  # for this run
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _complete_values(inner)
 
 
 def _start_what_was_missed() -> None:

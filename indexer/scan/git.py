@@ -60,6 +60,12 @@ def last_commit(root: Path) -> Commit | None:
     return Commit(commit, dict(_blobs(listed)), set(map(_path, filter(None, touched.split(b"\0")))))
 
 
+def tracked(root: Path) -> list[str]:
+    """The paths at and below a folder that git's index has."""
+    listed = _run(root, "ls-files", "-z") or b""
+    return [_path(raw) for raw in filter(None, listed.split(b"\0"))]
+
+
 def _is_top(root: Path) -> bool:
     return (root / ".git").exists()
 

@@ -137,7 +137,7 @@ class Methods(ABC):
     def changes(self) -> DiffDocument:
         """What is on disk now against git's last commit; without one, against the last root.
 
-        Without git and without a change on disk it is the newest recorded root against the one before.
+        Without git and without a change on disk it is the newest root against the one before.
         """
         return self._operate("changes", locals())
 

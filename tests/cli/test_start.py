@@ -161,3 +161,4 @@ def test_completion_knows_commands_and_options(started: Any) -> None:
     assert "plain,status" in started(COMP_WORDS="merkle st", **environment).out
     environment["COMP_CWORD"] = "2"
     assert "plain,--why-ignored" in started(COMP_WORDS="merkle status --", **environment).out
+    assert started(COMP_WORDS="merkle get-node REA", **environment).out == "file,REA\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat as modes
-import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
@@ -21,6 +20,7 @@ from indexer.engine.tree.lost import lost_text
 from indexer.engine.tree.root import UnavailableError
 from indexer.engine.tree.scan import look
 from indexer.errors import ArgumentsError, MerkleError
+from indexer.scan.git import tracked
 from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import INFO_EXCLUDE
 from indexer.scan.walk import reason_of
@@ -293,15 +293,7 @@ def _check_rules(engine: Engine, findings: _Findings) -> None:
 def _tracked_but_ignored(engine: Engine) -> Iterator[str]:
     if not (engine.root / ".git").exists():
         return
-    try:
-        listed = subprocess.run(
-            ["git", "-C", str(engine.root), "ls-files", "-z"],
-            capture_output=True, timeout=30, check=True, stdin=subprocess.DEVNULL,
-        ).stdout  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return
-    for raw in filter(None, listed.split(b"\0")):
-        path = paths.bytes_to_text(raw)
+    for path in tracked(engine.root):
         # The lock is meant to be committed, and to be no part of the tree it describes.
         if path != lockfile.NAME and engine.scopes.ignores(path, is_folder=False):
             yield path
