@@ -64,7 +64,8 @@ LATE = {
     "cli.doctor": {"indexer.engine.durable.repair"},  # a missing package is to be reported
     "cli.failures": {"traceback"},  # only for a mistake of ours
     # only for a command that does not exist; only where a workspace was opened here
-    "cli.group": {"difflib", "indexer.cli.autostart"},
+    # and only for a shell that completes
+    "cli.group": {"difflib", "indexer.cli.autostart", "indexer.cli.completing"},
     "cli.index_checks": {
         "indexer.engine.frames.opened",
         "indexer.engine.frames.types",
@@ -88,6 +89,7 @@ LATE = {
         "indexer.service.served",  # only with --background
         "indexer.watch.debounce",  # only the service itself
         "indexer.web.application",  # only with its page
+        "webbrowser",  # only with --open
     },
     "compiler.plugins": {"importlib.metadata"},  # entry points are looked up on demand
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
@@ -111,6 +113,7 @@ LATE = {
         "indexer.core.tokens",
         "indexer.engine.code.places",
         "indexer.engine.durable.journal",
+        "indexer.engine.frames.coverage",
         "indexer.engine.frames.note_labels",
         "indexer.engine.frames.opened",
         "indexer.engine.search.corpus",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 from indexer.cli.context_text import format_option, show_context
-from indexer.cli.here import from_here
+from indexer.cli.here import AMBIGUOUS, from_here, node_from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text, plain_texts
+from indexer.cli.output import print_text
 from indexer.cli.progress import search_progress
-from indexer.errors import ExitCode
+from indexer.errors import ExitCode, UsageError
+from indexer.service.workspace import Workspace
 
 SOURCES = ("node", "parents", "siblings", "below", "related", "workspace")
 LARGEST = 999_999_999
@@ -20,8 +22,25 @@ def _names(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return tuple(as_text(name) for name in value)
 
 
+def _reads_as_question(options: Globals, workspace: Workspace, name: str) -> bool:
+    """Whether the one argument is no node, and words rather than a mistyped name.
+
+    Words have a blank between them or a question mark at the end. What is on disk or in the index
+    is a node whatever it looks like, and so is what says so by path: or id:.
+    """
+    spoken = name.strip()
+    if not (" " in spoken or spoken.endswith("?")) or name.startswith(("path:", "id:")):
+        return False
+    try:
+        meant = from_here(options, name)
+        workspace.resolve(meant, by_name=True)
+    except UsageError as error:
+        return error.code != AMBIGUOUS
+    return False
+
+
 @merkle_command("compose")
-@click.argument("nodes", metavar="[NODE]...", nargs=-1, callback=_names)
+@click.argument("nodes", metavar="[NODE]...|QUESTION", nargs=-1, callback=_names)
 @click.option("--query", metavar="Q", callback=plain_text, help="What is looked for, in words.")
 @click.option(
     "--budget",
@@ -120,20 +139,27 @@ def command(
     the beginning as it was, and a provider's prompt cache with it. Each frame says itself when it
     is not fresh. What is left out is counted, with the reasons.
 
-    With --query the answer is a mix: for the best files the bodies of the symbols that match
-    best, or the whole file where it fits, with what is known about them. Lines of files are read
-    and hashed at that moment, and stand fenced in their messages. Tests, documents, translations
-    and generated files weigh less, unless the question or an option asks for them.
+    One argument that is no node and reads as a question, with blanks or a question mark, is taken
+    for --query, and that is said. With a question the answer is a mix: for the best files the
+    bodies of the symbols that match best, or the whole file where it fits, with what is known
+    about them. Lines of files are read and hashed at that moment, and stand fenced in their
+    messages. Tests, documents, translations and generated files weigh less, unless the question
+    or an option asks for them.
 
     \b
     Examples:
-      merkle compose --query "where are sockets closed" --budget 4000
+      merkle compose "where are sockets closed" --budget 4000
       merkle compose src/main.py --source node --source siblings --require-fresh
       merkle compose --query "retry policy" --record --format messages > context.json
     """
     with open_workspace(options) as workspace, search_progress(options) as progress:
+        if query is None and len(nodes) == 1 and _reads_as_question(options, workspace, nodes[0]):
+            query, nodes = nodes[0], ()
+            if not options.quiet:
+                taken = "no file or folder has that name: it is taken as a question (--query)"
+                print_text(click.style(taken, dim=True), err=True)
         document = workspace.compose(
-            [from_here(options, node) for node in nodes],
+            [node_from_here(options, workspace, node) for node in nodes],
             query=query,
             budget=budget,
             max_frames=max_frames,
@@ -145,7 +171,7 @@ def command(
             agents=agents,
             only=only,
             paths=paths,
-            related=[from_here(options, node) for node in related],
+            related=[node_from_here(options, workspace, node) for node in related],
             since=since,
             until=until,
             source=not no_source,

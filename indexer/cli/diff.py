@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
@@ -18,10 +19,12 @@ from indexer.core.paths import on_screen
 from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.errors import ExitCode
 
+_SIGNS: Final = {"added": ("+", "green"), "removed": ("-", "red"), "modified": ("~", "yellow")}
+
 
 @merkle_command("diff")
-@click.argument("old", metavar="A", callback=plain_text)
-@click.argument("new", metavar="B", callback=plain_text)
+@click.argument("old", metavar="[A", required=False, callback=plain_text)
+@click.argument("new", metavar="[B]]", required=False, callback=plain_text)
 @click.option(
     "--format",
     "form",
@@ -30,20 +33,25 @@ from indexer.errors import ExitCode
     show_default=True,
     help="How to print the differences.",
 )
-def command(options: Globals, old: str, new: str, form: str) -> int:
-    """Show what differs between two recorded roots, or between two recorded manifests.
+def command(options: Globals, old: str | None, new: str | None, form: str) -> int:
+    """Show what changed: files, symbols, and notes that do not hold any more.
 
-    A and B are the first digits of a root's id, or @-N: the root N batches ago, @-0 being the
-    newest. `merkle log` lists them. They can also be the first digits of two manifests' ids;
-    manifest: before the digits settles doubt.
+    Without A it is what is on disk now against git's last commit, without git against the last
+    recorded root. A and B are two recorded roots: the first digits of an id, or @-N, the root N
+    batches ago; B is @-0, the newest, unless given. `merkle log` lists them. They can also be the
+    first digits of two manifests' ids; write manifest: before digits that could be either.
 
     \b
     Examples:
-      merkle diff @-1 @-0
+      merkle diff
+      merkle diff @-1
       merkle diff manifest:3f9a01c2 manifest:77b0e4d1
     """
     with open_workspace(options) as workspace:
-        document = workspace.diff(old, new)
+        if old is None:
+            document = workspace.changes()
+        else:
+            document = workspace.diff(old, "@-0" if new is None else new)
     if options.json or form == "json":
         print_json(document)
     else:
@@ -79,14 +87,34 @@ def _text(document: DiffDocument) -> str:
         lines.append(
             f"{click.style('renamed ', fg='cyan')}  {path(each['old'])} → {path(each['new'])}"
         )
+    lines += _symbol_lines(document)
     frames = list(differences(document["frames"]))
     if of_manifests:
         lines += frames
     elif frames:
         lines += [f"generated frames ({len(frames):,})", *(f"  {each}" for each in first(frames))]
     lines += list(_note_lines(document))
-    span = f"{short(document['old'])} → {short(document['new'])}"
+    span = f"{_side(document['old'])} → {short(document['new'])}"
     return "\n".join([*lines, f"{span}: {_count(document)}"])
+
+
+def _side(identifier: str) -> str:
+    """One side of a comparison: a commit of git's, or a recorded root."""
+    kind, mark, digits = identifier.partition(":")
+    return f"{kind} {short(digits)}" if mark else short(identifier)
+
+
+def _symbol_lines(document: DiffDocument) -> Iterator[str]:
+    """Symbols that came, went and changed, each below its file's name."""
+    if document["symbols"]:
+        yield f"symbols ({len(document['symbols']):,})"
+    lines = [
+        click.style(_SIGNS[one["change"]][0], fg=_SIGNS[one["change"]][1])
+        + f" {path(one['path'])}::{on_screen(one['symbol'])}  "
+        + click.style(on_screen(one["kind"]), dim=True)
+        for one in document["symbols"]
+    ]
+    yield from (f"  {each}" for each in first(lines))
 
 
 def _note_lines(document: DiffDocument) -> Iterator[str]:
@@ -112,7 +140,7 @@ def _count(document: DiffDocument) -> str:
 
 
 def _markdown(document: DiffDocument) -> str:
-    lines = [f"### `{short(document['old'])}` → `{short(document['new'])}`", "", _count(document)]
+    lines = [f"### `{_side(document['old'])}` → `{short(document['new'])}`", "", _count(document)]
     for word, _, listed in _entries(document):
         if listed:
             lines += ["", f"**{counted(len(listed), 'path')} {word}**", ""]
@@ -122,6 +150,12 @@ def _markdown(document: DiffDocument) -> str:
         lines += [
             f"- {code(path(each['old']))} → {code(path(each['new']))}"
             for each in document["renamed"]
+        ]
+    if document["symbols"]:
+        lines += ["", f"**{counted(len(document['symbols']), 'symbol')}**", ""]
+        lines += [
+            f"- {one['change']}: {code(path(one['path']) + '::' + on_screen(one['symbol']))}"
+            for one in document["symbols"]
         ]
     if document["notes"]:
         lines += ["", f"**{counted(len(document['notes']), 'note')}**", ""]

@@ -34,7 +34,11 @@ def command(options: Globals, node: str, frame_type: str | None) -> int:
     """
     with open_workspace(options) as workspace:
         return on_nodes(
-            options, node, lambda name: workspace.explain(name, frame_type=frame_type), _text
+            options,
+            workspace,
+            node,
+            lambda name: workspace.explain(name, frame_type=frame_type),
+            _text,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from indexer.cli.columns import counted, path
-from indexer.cli.here import from_here
+from indexer.cli.here import node_from_here
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
@@ -37,7 +37,9 @@ def command(options: Globals, file: str, nodes: tuple[str, ...]) -> int:
       merkle export src.pack src
     """
     with open_workspace(options) as workspace:
-        document = workspace.export(file, [from_here(options, node) for node in nodes])
+        document = workspace.export(
+            file, [node_from_here(options, workspace, node) for node in nodes]
+        )
     show(options, document, _text)
     return ExitCode.FINE
 

@@ -34,6 +34,7 @@ def command(options: Globals, node: str, frame_type: str | None, agent: str | No
     with open_workspace(options) as workspace:
         return on_nodes(
             options,
+            workspace,
             node,
             lambda name: workspace.get_head(name, frame_type=frame_type, agent=agent),
             _text,

@@ -53,10 +53,11 @@ def command(
 ) -> int:
     """Show a file or folder with the frames about it, each with how fresh it is and why.
 
-    NODE is a path in the workspace or 6 or more digits of a node's id; `path:` and `id:` before
-    it settle doubt. A path counts from the workspace's root, or from the current folder if only
-    there is something of that name; with ./ or ../ before it, always from the current folder.
-    NODE - reads names from standard input, one a line.
+    NODE is a path in the workspace or 6 or more digits of a node's id; where it could be both,
+    write path: or id: before it. A path counts from the workspace's root, or from the current
+    folder if only there is something of that name; with ./ or ../ before it, always from the
+    current folder. The last part of a path, such as main.py, is enough where only one node's path
+    ends so. NODE - reads names from standard input, one a line, each a whole path.
 
     \b
     Examples:
@@ -69,20 +70,22 @@ def command(
         stale = any(frame["freshness"] != "fresh" for frame in document["frames"])
         return ExitCode.FINDINGS if require_fresh and stale else ExitCode.FINE
 
+    asked: dict[str, Any] = {
+        "view": view or ("recency" if query is None else "relevance"),
+        "max_frames": max_frames,
+        "frame_type": frame_type,
+        "agent": agent,
+        "query": query,
+    }
     with open_workspace(options) as workspace:
         return on_nodes(
             options,
+            workspace,
             node,
-            lambda name: workspace.get_node(
-                name,
-                view=view or ("recency" if query is None else "relevance"),
-                max_frames=max_frames,
-                frame_type=frame_type,
-                agent=agent,
-                query=query,
-            ),
+            lambda name: workspace.get_node(name, **asked),
             lambda name, document: "\n".join(_lines(document)),
             verdict,
+            together=lambda names: workspace.get_nodes(names, **asked)["results"],
         )
 
 

@@ -17,58 +17,80 @@ from indexer.cli.main import COMPLETE_VARIABLE
 from indexer.cli.options import Globals, global_options, wants_json
 from indexer.cli.output import print_json
 
-COMMANDS: Final = {
-    "init": "Make the workspace's own folder, .merkle.",
-    "scan": "Bring the index up to date with the disk.",
-    "status": "Compare the disk with the index.",
-    "validate": "Check every invariant of the index.",
-    "watch": "Keep the index up to date while files change.",
-    "stop": "End the service of the workspace.",
-    "get-node": "Show a file or folder with the frames about it.",
-    "show": "Show a file, a symbol or some lines as they are on disk now.",
-    "symbols": "List the symbols whose name fits a pattern.",
-    "definition": "Tell where a name is defined.",
-    "references": "List where SYMBOL is used, and inside of what.",
-    "callers": "List what calls SYMBOL.",
-    "callees": "List what SYMBOL calls, as far as it is defined in the workspace.",
-    "impact": "List what a change of a file or symbol could affect.",
-    "search": "List what matches a question best.",
-    "compose": "Put together what an agent should read, within a token budget.",
-    "replay": "Show again exactly what a recorded composition showed.",
-    "compile": "Run the staged compiler on a stream of events.",
-    "put-frame": "Write a frame about a file or folder.",
-    "list-frames": "List every frame a node ever had, newest first.",
-    "get-frame": "Show one frame, whole.",
-    "get-head": "List the newest frames of a node, one per type and agent.",
-    "explain": "Tell why a frame is what it is, or why it is stale.",
-    "regenerate": "Make generated frames again where they are stale.",
-    "synthesize": "Make the frames of a folder, children first.",
-    "invalidate": "Make generated frames run again next time.",
-    "agent": "Register agents, and list them.",
-    "session": "Keep conversations as trees with snapshots, selectors and diffs.",
-    "log": "List the recorded roots, newest first.",
-    "diff": "Show what differs between two recorded roots, or between two recorded manifests.",
-    "sql": "Ask the index a question in SQL.",
-    "mcp": "Serve the workspace to coding agents over the Model Context Protocol.",
-    "export": "Write frames, agents and computed results to a file.",
-    "import": "Take in a file that export wrote.",
-    "shared": "Share computed results with a team.",
-    "compact": "Forget old roots and old generated frames, and make the index file smaller.",
-    "lock": "Write merkle.lock, the content ids of all folders.",
-    "prove": "Print the proof that the recorded root holds a file or folder.",
-    "verify": "Check a proof that `merkle prove` printed, without a workspace.",
-    "report": "Write the state of the workspace as one HTML or Markdown file.",
-    "repair": "Rebuild an index that is damaged.",
-    "config": "Show the settings in force.",
-    "doctor": "Look for what could be wrong, and say what to do.",
-    "completion": "Print a shell completion script.",
+GROUPS: Final = {
+    "Start, and keep it true": {
+        "init": "Make the workspace's own folder, .merkle.",
+        "scan": "Bring the index up to date with the disk.",
+        "watch": "Keep the index up to date while files change.",
+        "stop": "End the service of the workspace.",
+        "regenerate": "Make generated frames again where they are stale.",
+        "synthesize": "Make the frames of a folder, children first.",
+        "invalidate": "Make generated frames run again next time.",
+    },
+    "Look around": {
+        "ls": "List what is in a folder, and what is known about it.",
+        "status": "Compare the disk with the index.",
+        "get-node": "Show a file or folder with the frames about it.",
+        "show": "Show a file, a symbol or some lines as they are on disk now.",
+        "diff": "Show what changed: files, symbols, and notes that do not hold any more.",
+        "log": "List the recorded roots, newest first.",
+        "sql": "Ask the index a question in SQL.",
+    },
+    "Ask": {
+        "search": "List what matches a question best.",
+        "compose": "Put together what an agent should read, within a token budget.",
+        "replay": "Show again exactly what a recorded composition showed.",
+    },
+    "Follow the code": {
+        "symbols": "List the symbols whose name fits a pattern.",
+        "definition": "Tell where a name is defined.",
+        "references": "List where SYMBOL is used, and inside of what.",
+        "callers": "List what calls SYMBOL.",
+        "callees": "List what SYMBOL calls, as far as it is defined in the workspace.",
+        "impact": "List what a change of a file or symbol could affect.",
+    },
+    "Write and read notes": {
+        "put-frame": "Write a frame about a file or folder.",
+        "list-frames": "List every frame a node ever had, newest first.",
+        "get-frame": "Show one frame, whole.",
+        "get-head": "List the newest frames of a node, one per type and agent.",
+        "explain": "Tell why a frame is what it is, or why it is stale.",
+        "agent": "Register agents, and list them.",
+    },
+    "Sessions": {
+        "session": "Keep conversations as trees with snapshots, selectors and diffs.",
+        "compile": "Run the staged compiler on a stream of events.",
+    },
+    "Share with a team": {
+        "shared": "Share computed results with a team.",
+        "export": "Write frames, agents and computed results to a file.",
+        "import": "Take in a file that export wrote.",
+    },
+    "Check, in CI and elsewhere": {
+        "validate": "Check every invariant of the index.",
+        "lock": "Write merkle.lock, the content ids of all folders and files.",
+        "prove": "Print the proof that the recorded root holds a file or folder.",
+        "verify": "Check a proof that `merkle prove` printed, without a workspace.",
+        "report": "Write the state of the workspace as one HTML or Markdown file.",
+    },
+    "Set up, and put right": {
+        "mcp": "Serve the workspace to coding agents over the Model Context Protocol.",
+        "completion": "Complete commands, paths and names in the shell.",
+        "config": "Show the settings in force.",
+        "doctor": "Look for what could be wrong, and say what to do.",
+        "repair": "Rebuild an index that is damaged.",
+        "compact": "Forget old roots and old generated frames, and make the index file smaller.",
+        "help": "Explain a command, or list them all.",
+    },
 }
 """Every command with its first help sentence, so that `merkle --help` imports none of them."""
+
+COMMANDS: Final = {name: about for listed in GROUPS.values() for name, about in listed.items()}
 
 
 _ELSEWHERE: Final = {
     "tree": "status --tree",
-    "ls": "status --tree",
+    "dir": "ls",
     "cat": "show",
     "source": "show",
     "grep": "search --kind text",
@@ -101,12 +123,17 @@ class LazyGroup(click.Group):
         # `import` is a word of the language, so its module has another name.
         module = {"import": "import_"}.get(cmd_name, cmd_name.replace("-", "_"))
         command: click.Command = importlib.import_module(f"indexer.cli.{module}").command
+        if COMPLETE_VARIABLE in os.environ:
+            _complete_values(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands in the help text, from the table."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """The commands in the help text, in groups by what somebody wants to do."""
+        widest = max(map(len, COMMANDS))
+        for title, listed in GROUPS.items():
+            with formatter.section(title):
+                # One width for all groups, so that the sentences stand below one another.
+                formatter.write_dl([(name.ljust(widest), about) for name, about in listed.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -139,6 +166,18 @@ class LazyGroup(click.Group):
         status = run(parse_and_call, as_json=as_json)
         _start_what_was_missed()
         sys.exit(status)
+
+
+def _complete_values(command: click.Command) -> None:
+    """Let a shell complete what values of a command's parameters are known."""
+    # Imported late: only a shell that completes needs it.
+    from indexer.cli.completing import offered
+
+    for parameter in command.params:
+        parameter.shell_complete = offered(parameter)  # type: ignore[assignment]  # for this run
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _complete_values(inner)
 
 
 def _start_what_was_missed() -> None:
@@ -191,8 +230,8 @@ def cli() -> None:
 
     \b
     First steps:
-      merkle scan              index the files here
-      merkle status --tree     show what was indexed, and whether it is still true
-      merkle watch             keep it true from now on
-      merkle get-node src      show what is known about a file or folder
+      merkle scan                     index the files here
+      merkle ls                       list what was indexed, and what is known about it
+      merkle watch                    keep it true from now on
+      merkle compose "who does what"  read what answers a question
     """

@@ -1,13 +1,54 @@
-"""Paths as people type them in a folder of the workspace, as paths of the workspace."""
+"""Paths as people type them in a folder of the workspace, as nodes of the workspace."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import click
+
+from indexer.cli.columns import path
 from indexer.cli.opening import root_of
 from indexer.cli.options import Globals
-from indexer.core.paths import PathError, on_screen
+from indexer.cli.output import print_text
+from indexer.core.paths import PathError, on_screen, text_to_os
+from indexer.errors import UsageError
+from indexer.service.workspace import Workspace
+
+AMBIGUOUS = "ambiguous_node"
+
+
+def node_from_here(options: Globals, workspace: Workspace, name: str) -> str:
+    """What `from_here` gives; a name of nothing on disk is that of the one node that ends so.
+
+    Which one was taken is said. `PATH::SYMBOL` is taken apart, where no file is called that.
+    """
+    meant = from_here(options, name)
+    if not name or meant.startswith(("path:", "id:")) or _exists(workspace.root, meant):
+        return meant
+    place, mark, symbol = meant.partition("::")
+    if mark and _exists(workspace.root, place):
+        return meant
+    try:
+        found = workspace.resolve(place, by_name=True)["path"]
+    except UsageError as error:
+        if error.code == AMBIGUOUS:
+            raise
+        # Whoever asked knows better what to say of it, and may know nodes that are gone.
+        return meant
+    if found == place or not f"/{found}".endswith(f"/{place}"):
+        return meant
+    if not options.quiet:
+        taken = f"{on_screen(place)} is taken as {path(found)}"
+        print_text(click.style(taken, dim=True), err=True)
+    return found + mark + symbol
+
+
+def _exists(root: Path, name: str) -> bool:
+    try:
+        return os.path.lexists(root / text_to_os(name))
+    except PathError:
+        return False
 
 
 def from_here(options: Globals, name: str, *, guess: bool = True) -> str:

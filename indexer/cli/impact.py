@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from indexer.cli.code_text import limit_option, show_edges, sure_option
+from indexer.cli.here import node_from_here
 from indexer.cli.options import Globals, default_of, merkle_command, plain_text
 from indexer.service.workspace import Workspace
 
@@ -34,5 +35,10 @@ def command(options: Globals, node: str, depth: int, sure: str, limit: int) -> i
     """
     return show_edges(
         options,
-        lambda workspace: workspace.impact(node, depth=depth, sure=sure, limit=limit),
+        lambda workspace: workspace.impact(
+            node_from_here(options, workspace, node),
+            depth=depth,
+            sure=sure,
+            limit=limit,
+        ),
     )

@@ -38,6 +38,7 @@ def command(options: Globals, node: str, frame_type: str | None, agent: str | No
     with open_workspace(options) as workspace:
         return on_nodes(
             options,
+            workspace,
             node,
             lambda name: workspace.invalidate(name, frame_type=frame_type, agent=agent),
             text,

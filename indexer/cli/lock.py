@@ -9,24 +9,25 @@ from indexer.cli.columns import counted, short
 from indexer.cli.opening import open_workspace, refuse_by_accident
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
+from indexer.cli.progress import scan_progress
 from indexer.errors import ExitCode
 
 
 @merkle_command("lock")
 def command(options: Globals) -> int:
-    """Write merkle.lock, the content ids of all folders, to be committed with the files.
+    """Write merkle.lock, the content ids of all folders and files, to be committed with them.
 
     Brings the index up to date first. The file depends on nothing but content, has one line per
-    folder, and is no part of the tree itself. `merkle validate --locked` compares with it; after
-    a merge that touched it, lock again.
+    folder and file, and is no part of the tree itself. `merkle validate --locked` compares with
+    it; after a merge that touched it, lock again.
 
     \b
     Example:
       merkle lock && git add merkle.lock
     """
     refuse_by_accident(options)
-    with open_workspace(options) as workspace:
-        document = workspace.lock()
+    with open_workspace(options) as workspace, scan_progress(options) as progress:
+        document = workspace.lock(progress=progress)
     show(options, document, _text)
     return ExitCode.FINE
 

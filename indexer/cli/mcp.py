@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TypedDict
 
 import click
 
-from indexer.cli.opening import root_of
+from indexer.cli.opening import open_workspace, root_of
 from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
 from indexer.cli.output import print_text, show
 from indexer.core.paths import on_screen
@@ -120,6 +122,10 @@ class InstalledDocument(UninstalledDocument):
     """Result of `mcp install`."""
 
     snippet: str
+    agent_made: bool
+    """Whether the agent was registered with this."""
+    missing: list[str]
+    """What is still to be done before the client can use it."""
 
 
 @merkle_command("install", gives=(InstalledDocument,))
@@ -142,7 +148,8 @@ def install_(
 
     CLIENT is claude-code, claude-desktop, cursor, vscode, codex, gemini, windsurf or zed.
     Everything else in the file stays as it is; a file with comments is not touched, and what
-    to put into it is printed instead.
+    to put into it is printed instead. An agent that is not registered is, as a writer. What is
+    still missing, such as a command that the client will not find, is said first.
 
     \b
     Examples:
@@ -153,15 +160,50 @@ def install_(
     if agent is not None:
         check_agent_id(agent)
     entry = place.client.entry(place.scope, place.root, agent)
+    made = False if only_print or agent is None else _register(options, agent)
     changed = False if only_print else install(place, entry)
     document: InstalledDocument = {
         **_document(place, changed),
         "snippet": snippet(place, entry),
+        "agent_made": made,
+        "missing": list(_missing(entry["command"])),
     }
+    if not options.json:
+        for each in document["missing"]:
+            print_text(click.style("missing:", fg="yellow") + f" {on_screen(each)}", err=True)
     show(options, document, lambda told: _installed(told, only_print))
-    if not options.json and find_spec("mcp") is None:
-        print_text("note: pip install 'merkle-indexer[mcp]' is still to be done", err=True)
     return ExitCode.FINE
+
+
+def _register(options: Globals, agent: str) -> bool:
+    """Make an agent of that name where there is none; False where there is."""
+    with open_workspace(options) as workspace:
+        workspace.init()
+        if any(one["id"] == agent for one in workspace.agent_list()["agents"]):
+            return False
+        workspace.agent_add(agent, "writer")
+    return True
+
+
+def _missing(command: str) -> Iterator[str]:
+    """What a client would find missing when it starts the server."""
+    if find_spec("mcp") is None:
+        yield "the Python package mcp: pip install 'merkle-indexer[mcp]'"
+    if os.path.isabs(command):
+        if not os.access(command, os.X_OK):
+            yield f"{command} cannot be run"
+        return
+    # An environment that is active here is not where a client is started.
+    own = os.environ.get("VIRTUAL_ENV")
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    lasting = [one for one in places if own is None or not one.startswith(own)]
+    if shutil.which(command, path=os.pathsep.join(lasting)) is None:
+        found = shutil.which(command)
+        only = f"; {found} counts only while its environment is active" if found else ""
+        yield (
+            f"`{command}` on the search path that clients get{only}:"
+            " pipx install 'merkle-indexer[mcp]'"
+        )
 
 
 @merkle_command("uninstall", gives=(UninstalledDocument,))

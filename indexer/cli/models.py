@@ -113,7 +113,7 @@ _STOPPED = {
 
 def totals_lines(totals: JsonObject) -> list[str]:
     """What a plan comes to, where models or a team have a part in it."""
-    known = f"{totals['reused']:,} reused"
+    known = f"{totals['reused']:,} known from earlier results"
     if totals["team"]:
         known += f", {totals['team']:,} from the team"
     lines = []

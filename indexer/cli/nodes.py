@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
 from indexer.cli.columns import path
 from indexer.cli.failures import print_error
-from indexer.cli.here import from_here
+from indexer.cli.here import from_here, node_from_here
 from indexer.cli.options import Globals
 from indexer.cli.output import print_json, print_text
 from indexer.core import paths
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode, MerkleError
+from indexer.service.workspace import Workspace
 
 STDIN: Final = "-"
+_TOGETHER: Final = 1000
+"""Names that are asked for in one call: few calls, and no answer without end."""
 
 Call = Callable[[str], Mapping[str, Any]]
+Together = Callable[[Sequence[str]], Sequence[JsonObject]]
+"""For many names what belongs to each, an `error` where that is what there is."""
 Text = Callable[[str, Mapping[str, Any]], str]
 """The text for a name and the document that belongs to it; empty prints nothing."""
 
@@ -45,15 +51,21 @@ def _always_fine(document: Mapping[str, Any]) -> ExitCode:
 
 def on_nodes(
     options: Globals,
+    workspace: Workspace,
     node: str,
     call: Call,
     text: Text,
     verdict: Callable[[Mapping[str, Any]], ExitCode] = _always_fine,
+    together: Together | None = None,
 ) -> int:
-    """Call for a node, or for each that standard input names; print what comes back."""
+    """Call for a node, or for each that standard input names; print what comes back.
+
+    `together` does many names in one call, where there is such an operation.
+    """
     if node == STDIN:
-        return _on_each(options, call, text, verdict)
-    node = from_here(options, node)
+        results = _one_by_one(options, call) if together is None else _many(options, together)
+        return _print_each(options, results, text, verdict)
+    node = node_from_here(options, workspace, node)
     document = call(node)
     if options.json:
         print_json(document)
@@ -62,33 +74,68 @@ def on_nodes(
     return verdict(document)
 
 
-def _on_each(
-    options: Globals, call: Call, text: Text, verdict: Callable[[Mapping[str, Any]], ExitCode]
-) -> int:
+def _one_by_one(options: Globals, call: Call) -> Iterator[JsonObject]:
     """A name that cannot be used is told, and does not stop the others."""
-    results: list[JsonObject] = []
-    worst = ExitCode.FINE
     for name in _names():
         try:
-            # What git or find prints is meant as it stands, not as somebody in a folder means it.
-            document = call(from_here(options, as_text(name), guess=False))
+            yield {"node": name, **call(_as_it_stands(options, name))}
         except MerkleError as error:
-            if error.exit_code != ExitCode.USAGE:
-                raise
+            yield _refused(name, error)
+
+
+def _many(options: Globals, together: Together) -> Iterator[JsonObject]:
+    """The same, a good many names in each call."""
+    given_names = _names()
+    while names := list(itertools.islice(given_names, _TOGETHER)):
+        results: dict[int, JsonObject] = {}
+        meant: dict[int, str] = {}
+        for place, name in enumerate(names):
+            try:
+                meant[place] = _as_it_stands(options, name)
+            except MerkleError as error:
+                results[place] = _refused(name, error)
+        given = together(list(meant.values())) if meant else []
+        for place, one in zip(meant, given, strict=True):
+            results[place] = {**one, "node": names[place]}
+        yield from (results[place] for place in range(len(names)))
+
+
+def _as_it_stands(options: Globals, name: str) -> str:
+    # What git or find prints is meant as it stands, not as somebody in a folder means it.
+    return from_here(options, as_text(name), guess=False)
+
+
+def _refused(name: str, error: MerkleError) -> JsonObject:
+    if error.exit_code != ExitCode.USAGE:
+        raise error
+    problem = {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"node": name, "error": problem}
+
+
+def _print_each(
+    options: Globals,
+    results: Iterator[JsonObject],
+    text: Text,
+    verdict: Callable[[Mapping[str, Any]], ExitCode],
+) -> int:
+    kept: list[JsonObject] = []
+    worst, is_first = ExitCode.FINE, True
+    for result in results:
+        if options.json:
+            kept.append(result)
+        if "error" in result:
             worst = max(worst, ExitCode.USAGE)
-            problem = {"code": error.code, "message": error.message, "hint": error.hint}
-            results.append({"node": name, "error": problem})
             if not options.json:
-                print_error(**problem, as_json=False)
-            continue
-        worst = max(worst, verdict(document))
-        if not options.json:
-            shown = text(name, document)
-            # What takes several lines is set apart from what came before it.
-            print_text("\n" + shown if results and "\n" in shown else shown)
-        results.append({"node": name, **document})
+                print_error(**result["error"], as_json=False)
+        else:
+            worst = max(worst, verdict(result))
+            if not options.json:
+                shown = text(result["node"], result)
+                # What takes several lines is set apart from what came before it.
+                print_text("\n" + shown if "\n" in shown and not is_first else shown)
+        is_first = False
     if options.json:
-        print_json({"results": results})
+        print_json({"results": kept})
     return worst
 
 

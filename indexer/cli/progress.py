@@ -33,7 +33,8 @@ class ScanBar:
     ) -> None:
         self._clock = clock
         self._doing, self._what = doing, what
-        self._due = clock() + PATIENCE
+        self._began = clock()
+        self._due = self._began + PATIENCE
         self._count = 0
         self._drawn: tuple[Progress, TaskID] | None = None
 
@@ -42,7 +43,9 @@ class ScanBar:
         self._count += entries
         if self._drawn is not None:
             progress, task = self._drawn
-            progress.update(task, completed=self._count)
+            lasted = self._clock() - self._began
+            rate = f"{self._count / lasted:,.0f}/s" if lasted else ""
+            progress.update(task, completed=self._count, rate=rate)
         elif self._clock() >= self._due:
             self._drawn = _start(self._count, self._doing, self._what)
 
@@ -62,11 +65,12 @@ def _start(count: int, doing: str, what: str) -> tuple[Progress, TaskID]:
         TextColumn(doing),
         BarColumn(bar_width=24),
         TextColumn("{task.completed:,.0f} " + what),
+        TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    task = progress.add_task(doing, total=None, completed=count)
+    task = progress.add_task(doing, total=None, completed=count, rate="")
     progress.start()
     return progress, task
 
@@ -90,6 +94,13 @@ def search_progress(
 ) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
     """Like `scan_progress`, for indexing what was stored since somebody last searched."""
     return _bar(options, "preparing the search", "texts")
+
+
+def check_progress(
+    options: Globals,
+) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
+    """Like `scan_progress`, for reading files again."""
+    return _bar(options, "checking files", "entries")
 
 
 def team_progress(
@@ -132,6 +143,12 @@ class StatusLine:
             shown = shown[:-2] + "…"
         sys.stderr.write(f"\r\x1b[K{shown}")
         sys.stderr.flush()
+
+    def above(self, text: str) -> None:
+        """A line that stays, above the one that is drawn over and over."""
+        sys.stderr.write(f"\r\x1b[K{on_screen(text)}\n")
+        last, self._last = self._last, ""
+        self(last)
 
     def close(self) -> None:
         """End the line, so that the shell's prompt starts on its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from indexer.cli.here import from_here
+from indexer.cli.here import node_from_here
 from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command
@@ -27,5 +27,5 @@ def command(options: Globals, node: str) -> int:
       merkle prove src/main.py > main.proof.json
     """
     with open_workspace(options) as workspace:
-        print_json(workspace.prove(from_here(options, node)))
+        print_json(workspace.prove(node_from_here(options, workspace, node)))
     return ExitCode.FINE

@@ -10,7 +10,7 @@ import click
 
 from indexer.cli.columns import path, short
 from indexer.cli.frame_text import about, freshness
-from indexer.cli.here import from_here
+from indexer.cli.here import from_here, node_from_here
 from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import (
@@ -141,7 +141,7 @@ def command(
     content = _text_of(file)
     with open_workspace(options) as workspace:
         document = workspace.put_frame(
-            from_here(options, node),
+            node_from_here(options, workspace, node),
             content,
             frame_type=frame_type,
             agent=agent,

@@ -58,7 +58,12 @@ _JSON_NOTES: Final = {
     "replay": _CONTEXT + " `freshness_as_of` is `recorded`: the labels are those of then.",
     "compile": " `stages`: `RAW`, `SPEC`, `HEADER`, `FROZEN`. `hashes`: `z1`, `z2`, `z3`, SHA-256"
     " of the first three.",
-    "diff": " Each of `frames`: `path`, `type`, `agent`, `change`, `old`, `new`; for manifests also"
+    "ls": " Each of `entries`: `path`, `name`, `kind`, `size`, `nodes`, `freshness`, `counts` (of"
+    " the nodes at and below it by freshness, `none` for those without a frame), `notes`.",
+    "completion": " With `install`: `shell`, `installed`, `files` (those that were changed).",
+    "diff": " `old` is `git:` and a commit's id where it is git's last commit. Each of `symbols`:"
+    " `path`, `change` (added, removed, modified), `symbol`, `kind`, `signature`, `line`."
+    " Each of `frames`: `path`, `type`, `agent`, `change`, `old`, `new`; for manifests also"
     " `old_freshness`, `new_freshness`, `old_tokens`, `new_tokens`. For roots they are the frames"
     " that generators made for the nodes that differ, whenever that was; `change` is `missing`"
     " where none was made for what a node holds in `new`. Notes are not among them.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from indexer.cli.columns import path, remarks, table
+from indexer.cli.columns import counted, path, remarks, table
 from indexer.cli.models import agreed, calls_lines, limit_options, totals_lines
 from indexer.cli.nodes import STDIN, node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
@@ -87,7 +87,7 @@ def command(
                 may_ask=node != STDIN and not options.json,
             )
 
-        return on_nodes(options, node, regenerate, text, verdict)
+        return on_nodes(options, workspace, node, regenerate, text, verdict)
 
 
 def verdict(document: Mapping[str, Any]) -> ExitCode:
@@ -100,11 +100,17 @@ def regenerated_text(name: str, document: Mapping[str, Any], *, quiet: bool = Fa
     """What was made at a node, and what could not be."""
     lines = failed_lines(document)
     if not quiet:
-        done = f"{document['regenerated']:,} made, {document['reused']:,} reused"
-        lines.insert(0, f"{place(name)}: " + ("nothing made" if document["unchanged"] else done))
+        done = made_text(document["regenerated"], document["reused"])
+        lines.insert(0, f"{place(name)}: " + ("up to date" if document["unchanged"] else done))
     if document.get("shared") is not None:
         lines += _team_lines(document["shared"], quiet)
     return "\n".join([*lines, *calls_lines(document, quiet=quiet)])
+
+
+def made_text(made: int, known: int) -> str:
+    """How many frames came about, and how many of them without any work."""
+    text = f"{counted(made + known, 'frame')} written"
+    return f"{text}, {known:,} of them from earlier results" if known else text
 
 
 def failed_lines(document: Mapping[str, Any]) -> list[str]:

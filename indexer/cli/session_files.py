@@ -10,7 +10,7 @@ import click
 
 from indexer.cli.columns import counted, path, table
 from indexer.cli.frame_text import state
-from indexer.cli.here import from_here
+from indexer.cli.here import node_from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, allow_secrets, default_of, merkle_command, plain_text
@@ -131,7 +131,7 @@ def pull(options: Globals, name: str, nodes: tuple[str, ...], **values: Any) -> 
     """
     with open_workspace(options) as workspace:
         document = workspace.session_pull(
-            name, [from_here(options, as_text(node)) for node in nodes], **values
+            name, [node_from_here(options, workspace, as_text(node)) for node in nodes], **values
         )
     show(options, document, _pulled)
     if not options.json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from indexer.cli.columns import path, short
+from indexer.cli.here import node_from_here
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
@@ -48,7 +49,8 @@ def command(options: Globals, node: str, lines: tuple[int | None, int | None]) -
     if "::" in node and lines != (None, None):
         raise click.UsageError("give a symbol or --lines, not both.")
     with open_workspace(options) as workspace:
-        document = workspace.show(node, first=lines[0], last=lines[1])
+        meant = node_from_here(options, workspace, node)
+        document = workspace.show(meant, first=lines[0], last=lines[1])
     if options.json:
         print_json(document)
     else:

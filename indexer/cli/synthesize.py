@@ -20,7 +20,7 @@ from indexer.cli.options import (
     plain_text,
 )
 from indexer.cli.progress import frame_progress
-from indexer.cli.regenerate import failed_lines
+from indexer.cli.regenerate import failed_lines, made_text
 from indexer.cli.signals import ends_politely
 from indexer.errors import ExitCode
 
@@ -116,7 +116,12 @@ def command(
             )
 
         return on_nodes(
-            options, node, synthesize, lambda name, found: _text(options, name, found), _verdict
+            options,
+            workspace,
+            node,
+            synthesize,
+            lambda name, found: _text(options, name, found),
+            _verdict,
         )
 
 
@@ -128,7 +133,7 @@ def _verdict(document: Mapping[str, Any]) -> ExitCode:
 def _text(options: Globals, node: str, document: Mapping[str, Any]) -> str:
     lines = failed_lines(document)
     if not options.quiet:
-        done = f"{document['generated']:,} made, {document['reused']:,} reused"
+        done = made_text(document["generated"], document["reused"])
         made = f", frame {short(document['frame_id'])}" if document["frame_id"] else ""
         lines.insert(0, f"{place(node)}: {done}{made}")
     return "\n".join([*lines, *calls_lines(document, quiet=options.quiet)])

@@ -26,8 +26,8 @@ from indexer.service.whose_socket import (
 ASKED = frozenset(
     (
         "callees", "callers", "compose", "definition", "diff", "explain", "get-frame", "get-head",
-        "get-node", "impact", "list-frames", "log", "references", "replay", "scan", "search",
-        "show", "sql", "status", "symbols",
+        "get-node", "help", "impact", "list-frames", "log", "ls", "references", "replay", "scan",
+        "search", "show", "sql", "status", "symbols",
     )
 )  # fmt: skip
 """Commands that ask the service and write no file: what is read and written by name here must not

@@ -12,6 +12,7 @@ from indexer.cli.columns import counted, first, path, short
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
+from indexer.cli.progress import check_progress
 from indexer.cli.reports import github, junit
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
@@ -69,7 +70,8 @@ def command(
     Where search terms are kept for more than 2,000 frame bodies, those of an even sample of 2,000
     are made again and compared; everything else is checked whole.
 
-    Changes nothing. --locked names the deepest folders that are not as merkle.lock has them.
+    Changes nothing. --locked names the files that are not as merkle.lock has them; where they are
+    as they should be, `merkle lock` writes it anew.
     Exit status 0: valid; 1: the disk, the lock or the root differs; 3: something could not be
     checked; 4: what is stored contradicts itself.
 
@@ -77,9 +79,13 @@ def command(
     Example:
       merkle validate --content --format github
     """
-    with open_workspace(options) as workspace:
+    with open_workspace(options) as workspace, check_progress(options) as progress:
         document = workspace.validate(
-            content=content, subset=subset, expect_root=expect_root, locked=locked
+            content=content,
+            subset=subset,
+            expect_root=expect_root,
+            locked=locked,
+            progress=progress,
         )
     if options.json or form == "json":
         print_json(document)
@@ -111,6 +117,9 @@ def _text(document: ValidateDocument, *, quiet: bool) -> str:
     ]
     if quiet:
         return "\n".join(found)
+    if any(finding["code"].startswith("lock_") for finding in document["errors"]):
+        told = "if the files are as they should be, run `merkle lock` and commit merkle.lock"
+        found.append(click.style("hint:", fg="cyan") + f" {told}")
     found += _lines("warning", "yellow", document["warnings"])
     nodes = counted(document["node_count"], "node")
     verdict = (

@@ -63,6 +63,12 @@ class OnceDocument(TypedDict):
     help="Also serve a web page on this machine, at PORT or at one that is free.",
 )
 @click.option(
+    "--open",
+    "opens",
+    is_flag=True,
+    help="Open the page in a browser, too; with --web or a free port.",
+)
+@click.option(
     "--print-unit",
     "manager",
     metavar="[systemd|launchd]",
@@ -77,13 +83,16 @@ def command(
     background: bool,
     idle_exit: float | None,
     web: int | None,
+    opens: bool,
     manager: str | None,
 ) -> int:
     """Keep the index up to date while files change.
 
     Runs in the foreground until Ctrl-C or SIGTERM. Meanwhile it owns the index, and every
-    other command asks it. With --once it does one full pass and ends, as CI wants it: a scan,
-    then the declared frames that are stale. Exit status 1: some of them could not be made.
+    other command asks it. In a terminal each batch of changes has a line: the files, and how many
+    frames were made for them or known from earlier results. With --once it does one full pass and
+    ends, as CI wants it: a scan, then the declared frames that are stale. Exit status 1: some of
+    them could not be made.
 
     With --web it prints the address of a page that shows the workspace as it changes. The
     address holds a token that is made anew at every start; `merkle status` shows it again.
@@ -92,9 +101,11 @@ def command(
     Examples:
       merkle watch --idle-exit 10m
       merkle watch --background
-      merkle watch --web
+      merkle watch --open
       merkle watch --print-unit systemd
     """
+    if opens and web is None:
+        web = 0
     if once and web is not None:
         raise click.UsageError("--web needs a service: leave out --once.")
     if manager is not None:
@@ -105,8 +116,8 @@ def command(
     if background:
         if once:
             raise click.UsageError("--background goes with a service: leave out --once.")
-        return _in_background(options, idle_exit, web)
-    return _once(options) if once else _serve(options, idle_exit, web)
+        return _in_background(options, idle_exit, web, opens)
+    return _once(options) if once else _serve(options, idle_exit, web, opens)
 
 
 def _print_unit(options: Globals, manager: str, idle_exit: float | None) -> int:
@@ -127,7 +138,7 @@ class BackgroundDocument(TypedDict):
     web: str | None
 
 
-def _in_background(options: Globals, idle_exit: float | None, web: int | None) -> int:
+def _in_background(options: Globals, idle_exit: float | None, web: int | None, opens: bool) -> int:
     # Imported late: only this starts another process.
     from indexer.service.served import start_service
 
@@ -143,6 +154,8 @@ def _in_background(options: Globals, idle_exit: float | None, web: int | None) -
         "workspace": str(root), "pid": service["pid"], "web": service["web"],
     }  # fmt: skip
     show(options, document, _background_text)
+    if opens and document["web"]:
+        _open(document["web"])
     return ExitCode.FINE
 
 
@@ -170,7 +183,7 @@ def _once(options: Globals) -> int:
     return verdict(made)
 
 
-def _serve(options: Globals, idle_exit: float | None, web: int | None) -> int:
+def _serve(options: Globals, idle_exit: float | None, web: int | None, opens: bool) -> int:
     # Imported late: `--once` needs neither the observer nor the server.
     from indexer.service.run import run_service
     from indexer.watch.debounce import Timing
@@ -192,7 +205,8 @@ def _serve(options: Globals, idle_exit: float | None, web: int | None) -> int:
             rescan_every=settings.rescan_s,
             wait=settings.wait_s,
             page=page,
-            on_page=lambda url: _tell_page(options, root, url),
+            on_batch=line.above if line is not None and is_terminal() else None,
+            on_page=lambda url: _tell_page(options, root, url, opens),
             ready=READY if settings.ready else None,
         )
     finally:
@@ -200,6 +214,8 @@ def _serve(options: Globals, idle_exit: float | None, web: int | None) -> int:
             page.close()
         if line is not None:
             line.close()
+    if line is not None and is_terminal():
+        print_text("Goodbye. Changes from now on are seen by the next `merkle` command.", err=True)
     if options.json and page is None:
         document: dict[str, Any] = {"workspace": str(root), "stopped": True}
         print_json(document)
@@ -213,10 +229,20 @@ def _page(port: int) -> WebPage:
     return WebPage(port)
 
 
-def _tell_page(options: Globals, root: Path, url: str) -> None:
+def _open(url: str) -> None:
+    # Imported late: only for those who want it.
+    import webbrowser
+
+    if not webbrowser.open(url):
+        print_text("no browser could be started; open the address yourself", err=True)
+
+
+def _tell_page(options: Globals, root: Path, url: str, opens: bool) -> None:
     """The address, as soon as it is good; a script reads it from the one document there is."""
     if options.json:
         print_json({"workspace": str(root), "pid": os.getpid(), "web": url})
     elif not options.quiet:
         print_text(url)
     sys.stdout.flush()
+    if opens:
+        _open(url)

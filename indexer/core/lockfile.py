@@ -1,7 +1,8 @@
 """`merkle.lock`: the root and every folder's content id as lines of text, and what departs from it.
 
-One line per folder, in byte order of the paths: a change shows as the lines of the folders it
-lies in, from the one that holds it up to the root.
+One line per folder, in byte order of the paths, and below it an indented line per file in it: a
+change shows as the line of the file and those of the folders it lies in, up to the root. Folders'
+ids decide; the first digits of files' ids only tell which files it is.
 """
 
 from __future__ import annotations
@@ -19,10 +20,16 @@ from indexer.core.tree import Folder, Tree
 from indexer.errors import UncheckedError
 
 NAME: Final = "merkle.lock"
-FORMAT: Final = 1
-_NOTE: Final = "# Content ids of all folders. `merkle lock` writes this file; after a merge, again."
+FORMAT: Final = 2
+_READ: Final = (1, FORMAT)
+"""The first one had no lines of files."""
+_DIGITS: Final = 16
+_NOTE: Final = (
+    "# Ids of all folders and files. `merkle lock` writes this file; after a merge, again."
+)
 _HEAD: Final = re.compile(r"merkle-lock (\d{1,6}) (\w+)")
 _ROOT: Final = re.compile(r"root ([0-9a-f]+)")
+_FILE: Final = re.compile(r" ([0-9a-f]{16}) (.+)", re.DOTALL)
 _LINE: Final = re.compile(r"([0-9a-f]+) (.+)", re.DOTALL)
 
 
@@ -39,10 +46,13 @@ class LockFile:
     hash_name: str
     root: str
     folders: dict[str, ContentId]
+    files: dict[str, dict[str, str]]
+    """Per folder the first digits of the ids of what is in it besides folders, by name."""
+    names_files: bool
 
 
 class Departure(NamedTuple):
-    """One folder that is not as locked."""
+    """A file that is not as locked, or a folder that came, went or cannot be told apart."""
 
     change: str
     """`added`, `changed` or `removed`."""
@@ -53,8 +63,18 @@ def lock_text(tree: Tree) -> str:
     """The lock of a tree; equal trees have equal locks, wherever they are."""
     folders = sorted(tree.folders(), key=lambda item: paths.sort_key(item[0]))
     lines = [_NOTE, f"merkle-lock {FORMAT} {tree.algorithm.name}", f"root {tree.root_id.hex()}"]
-    lines += [f"{folder.content_id.hex()} {path or '.'}" for path, folder in folders]
+    for path, folder in folders:
+        lines.append(f"{folder.content_id.hex()} {path or '.'}")
+        lines += [f" {digits} {name}" for name, digits in sorted(_files_of(folder).items())]
     return "\n".join(lines) + "\n"
+
+
+def _files_of(folder: Folder) -> dict[str, str]:
+    return {
+        name: entry.content_id.hex()[:_DIGITS]
+        for name, entry in folder.entries.items()
+        if entry.folder is None
+    }
 
 
 def parse_lock(raw: bytes) -> LockFile:
@@ -73,20 +93,30 @@ def parse_lock(raw: bytes) -> LockFile:
     root = _ROOT.fullmatch(lines[1]) if len(lines) > 1 else None
     if head is None or root is None:
         raise _malformed("its first lines are not those of a lock")
-    if int(head.group(1)) != FORMAT or head.group(2) not in HASHES:
+    if int(head.group(1)) not in _READ or head.group(2) not in HASHES:
         raise LockFileError(
             f"{NAME} has format {head.group(1)} with {head.group(2)}, which this release "
             "does not read",
             hint="upgrade merkle, or run `merkle lock` to write it anew",
         )
-    lock = LockFile(head.group(2), root.group(1), dict(_folders(lines[2:], head.group(2))))
+    files: dict[str, dict[str, str]] = {}
+    folders = dict(_folders(lines[2:], head.group(2), files))
+    lock = LockFile(head.group(2), root.group(1), folders, files, int(head.group(1)) == FORMAT)
     _check_root(lock)
     return lock
 
 
-def _folders(lines: list[str], hash_name: str) -> Iterator[tuple[str, ContentId]]:
-    digits, last = workspace_hash(hash_name).size * 2, None
+def _folders(
+    lines: list[str], hash_name: str, files: dict[str, dict[str, str]]
+) -> Iterator[tuple[str, ContentId]]:
+    """The lines of folders; what stands below one of them goes into `files`."""
+    digits, last, path = workspace_hash(hash_name).size * 2, None, ""
     for line in lines:
+        if last is not None and (file := _FILE.fullmatch(line)) is not None:
+            if not paths.is_name(file.group(2)) or file.group(2) in files.setdefault(path, {}):
+                raise _malformed(f"{paths.on_screen(file.group(2))[:100]!r} is no name, or twice")
+            files[path][file.group(2)] = file.group(1)
+            continue
         match = _LINE.fullmatch(line)
         if match is None or len(match.group(1)) != digits:
             raise _malformed(f"the line {paths.on_screen(line)[:100]!r} is none of a lock")
@@ -115,10 +145,10 @@ def _malformed(why: str) -> LockFileError:
 
 
 def departures(lock: LockFile, tree: Tree) -> list[Departure]:
-    """The deepest folders that differ from a lock, in byte order of their paths.
+    """The files that differ from a lock, in byte order of their paths.
 
-    A folder counts as changed when its own entries are: what lies in the folders below it does
-    not count again. Of what was added or removed as a whole, the outermost folder is named.
+    Of what was added or removed as a whole, the outermost folder is named. A folder is named as
+    changed where its own entries are and the lock does not tell which.
     """
     children: dict[str, dict[str, ContentId]] = {}
     for path, content_id in lock.folders.items():
@@ -133,7 +163,8 @@ def departures(lock: LockFile, tree: Tree) -> list[Departure]:
             continue
         locked = children.get(path, {})
         if _with_folders(tree, folder, locked) != lock.folders[path]:
-            found.append(Departure("changed", path))
+            named = _changed_files(lock.files.get(path, {}), folder, path)
+            found += named if lock.names_files and named else [Departure("changed", path)]
         for name, entry in folder.entries.items():
             if entry.folder is not None and name in locked:
                 stack.append((paths.join(path, name), entry.folder))
@@ -144,6 +175,15 @@ def departures(lock: LockFile, tree: Tree) -> list[Departure]:
             if now is None or now.folder is None:
                 found.append(Departure("removed", paths.join(path, name)))
     return sorted(found, key=lambda one: (paths.sort_key(one.path), one.change))
+
+
+def _changed_files(locked: dict[str, str], folder: Folder, path: str) -> list[Departure]:
+    """What differs among the files of a folder."""
+    now = _files_of(folder)
+    words = {name: "changed" for name in locked if name in now and locked[name] != now[name]}
+    words |= {name: "removed" for name in locked if name not in now}
+    words |= {name: "added" for name in now if name not in locked}
+    return [Departure(word, paths.join(path, name)) for name, word in words.items()]
 
 
 def _with_folders(tree: Tree, folder: Folder, locked: dict[str, ContentId]) -> ContentId:

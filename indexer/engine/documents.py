@@ -32,6 +32,8 @@ class DiffDocument(TypedDict):
     removed: list[str]
     modified: list[str]
     renamed: list[RenameDocument]
+    symbols: list[JsonObject]
+    """What came, went and changed in files whose symbols are known on both sides."""
     frames: list[JsonObject]
     notes: list[JsonObject]
     """What became of notes: `stale`, `fresh` again, `orphaned`, or `carried` along."""

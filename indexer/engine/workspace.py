@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from indexer.core.tokens import TiktokenCounter
     from indexer.engine.code.places import Places
     from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.coverage import Coverage
     from indexer.engine.frames.note_labels import NoteLabels
     from indexer.engine.frames.opened import Frames
     from indexer.engine.make.events import Event
@@ -246,6 +247,14 @@ class Engine:
         from indexer.engine.code.places import Places
 
         return Places()
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How much is known where, for `ls`."""
+        # Imported late: most commands do without.
+        from indexer.engine.frames.coverage import Coverage
+
+        return Coverage(lambda: self.frames)
 
     @property
     def note_labels(self) -> NoteLabels:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         FrameListDocument,
         HeadListDocument,
         NodeContextDocument,
+        NodesDocument,
     )
     from indexer.engine.make.commands import (
         InvalidatedDocument,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         SweptDocument,
     )
     from indexer.engine.tree.history import LogDocument
+    from indexer.engine.tree.listing import ListingDocument
     from indexer.engine.tree.lock import LockDocument
     from indexer.engine.tree.report import ReportDocument
     from indexer.engine.tree.resolve import NodeDocument, WhyIgnoredDocument
@@ -121,6 +123,7 @@ class Methods(ABC):
         subset: tuple[int, int] | None = None,
         expect_root: str | None = None,
         locked: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> ValidateDocument:
         """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
         return self._operate("validate", locals())
@@ -133,13 +136,27 @@ class Methods(ABC):
         """What differs between two recorded roots, or between two recorded manifests."""
         return self._operate("diff", locals())
 
+    def changes(self) -> DiffDocument:
+        """What is on disk now against git's last commit; without one, against the last root.
+
+        Without git and without a change on disk it is the newest root against the one before.
+        """
+        return self._operate("changes", locals())
+
     def sql(self, query: str, *, limit: int = 1000, timeout: float = 10.0) -> SqlDocument:
         """One read-only SELECT on the documented views."""
         return self._operate("sql", locals())
 
-    def resolve(self, node: str) -> NodeDocument:
-        """The node that a path or an id prefix stands for."""
+    def resolve(self, node: str, *, by_name: bool = False) -> NodeDocument:
+        """The node that a path or an id prefix stands for.
+
+        With `by_name`, what is no path counts as the end of one, where only one node's ends so.
+        """
         return self._operate("resolve", locals())
+
+    def ls(self, node: str = "") -> ListingDocument:
+        """The children of a folder, or a file alone: kind, size, and how fresh what is known is."""
+        return self._operate("ls", locals())
 
     def why_ignored(self, path: str) -> WhyIgnoredDocument:
         """The rule that leaves a path out of the tree, or lets it in.
@@ -239,6 +256,19 @@ class Methods(ABC):
         """
         return self._operate("get-node", locals())
 
+    def get_nodes(
+        self,
+        nodes: Sequence[str],
+        *,
+        view: str = "recency",
+        max_frames: int = 20,
+        frame_type: str | None = None,
+        agent: str | None = None,
+        query: str | None = None,
+    ) -> NodesDocument:
+        """Many nodes at once, each as `get-node` gives it, or an error in its place."""
+        return self._operate("get-nodes", locals())
+
     def compose(
         self,
         nodes: Sequence[str] = (),
@@ -278,7 +308,7 @@ class Methods(ABC):
         self,
         question: str,
         *,
-        kinds: Sequence[str] = ('frame', 'symbol'),
+        kinds: Sequence[str] = ("frame", "symbol"),
         limit: int = 20,
         types: Sequence[str] = (),
         progress: Callable[[int], None] | None = None,
@@ -480,7 +510,7 @@ class Methods(ABC):
         """
         return self._operate("import", locals())
 
-    def lock(self) -> LockDocument:
+    def lock(self, *, progress: Callable[[int], None] | None = None) -> LockDocument:
         """Bring the index up to date and write merkle.lock.
 
         A file that says the same already is left alone.

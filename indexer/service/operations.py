@@ -163,8 +163,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "validate": Operation("durable.validate", "validate", writes=True),
     "log": Operation("tree.history", "log", disk=False, get=True),
     "diff": Operation("tree.history", "diff", disk=False, get=True),
+    "changes": Operation("tree.since_commit", "changes"),
     "sql": Operation("search.sql", "sql", disk=False),
     "resolve": Operation("tree.resolve", "resolve", get=True),
+    "ls": Operation("tree.listing", "ls"),
     # Not that it wrote anything: the rules belong to the writing thread.
     "why-ignored": Operation("tree.resolve", "why_ignored", writes=True, disk=False, get=True),
     "put-frame": Operation("frames.notes", "put_frame", writes=True),
@@ -174,6 +176,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "confirm-note": Operation("frames.notebook", "confirm_note", writes=True),
     "withdraw-note": Operation("frames.notebook", "withdraw_note", writes=True),
     "get-node": Operation("frames.read", "get_node"),
+    "get-nodes": Operation("frames.read", "get_nodes"),
     "compose": Operation("search.compose", "compose", writes_with="record"),
     "search": Operation("search.search", "search"),
     "count": Operation("search.count", "count", disk=False),

@@ -21,6 +21,7 @@ from indexer.engine.make.processes import kill_helpers
 from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
 from indexer.service.address import Listening, socket_path
+from indexer.service.batch_lines import BatchLines
 from indexer.service.client import connect
 from indexer.service.events import Broadcast
 from indexer.service.health import Health
@@ -89,6 +90,7 @@ def run_service(
     timing: Timing | None = None,
     rescan_every: float = 900.0,
     wait: float = 10.0,
+    on_batch: StatusLine | None = None,
     page: Page | None = None,
     on_page: StatusLine | None = None,
     ready: Sequence[str] | None = None,
@@ -119,7 +121,13 @@ def run_service(
                 if ready is not None:
                     stack.enter_context(contextlib.closing(ReadyProcess(root, ready)))
 
-        asyncio.run(_serve(engine, writer, listening, ending, page, idle_exit, tell, show, when_up))
+        lines = BatchLines(on_batch or (lambda text: None))
+        if on_batch is not None:
+            engine.subscribers.append(lines.publish)
+            engine.frame_subscribers.append(lines.publish_frames)
+        asyncio.run(
+            _serve(engine, writer, listening, ending, page, idle_exit, tell, show, when_up, lines)
+        )
     if writer.fatal is not None:
         raise writer.fatal
 
@@ -154,6 +162,7 @@ async def _serve(
     tell: StatusLine,
     show: StatusLine,
     when_up: Callable[[], None],
+    lines: BatchLines,
 ) -> None:
     loop = asyncio.get_running_loop()
     broadcast = Broadcast(loop)
@@ -175,7 +184,7 @@ async def _serve(
     try:
         # Commands that come during the first scan wait here rather than at the lock.
         _announce(listening)
-        await _follow(writer, api, serving, stop, idle_exit, tell, when_up)
+        await _follow(writer, api, serving, stop, idle_exit, tell, when_up, lines)
     finally:
         # The writing thread first: whoever waits for it is told, and then every request can end.
         api.leave()
@@ -240,10 +249,12 @@ async def _follow(
     idle_exit: float | None,
     tell: StatusLine,
     when_up: Callable[[], None],
+    lines: BatchLines,
 ) -> None:
     """Wait for a reason to stop, telling what happens meanwhile."""
     told, is_up = None, False
     while not stop.is_set() and writer.is_alive() and not serving.done():
+        lines.tick()
         health = writer.health()
         line = _line(health)
         if line != told:

@@ -100,7 +100,9 @@ def refuse_tracked(folder: Path) -> None:
 
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         told = subprocess.run(
-            ["git", "-C", folder.parent, "ls-files", "-z", "--", folder.name],
+            # A monitor of files that the repository names is a program, and is not run.
+            ["git", "-c", "core.fsmonitor=false", "-C", folder.parent, "ls-files", "-z", "--",
+             folder.name],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
         )  # fmt: skip
         if told.stdout:

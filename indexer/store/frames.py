@@ -159,7 +159,7 @@ class FrameStore:
     """Reads and writes frames of one workspace."""
 
     def __init__(self, database: Database, *, salvaging: bool = False) -> None:
-        self._database = database
+        self._database = self.database = database
         self._salvaging = salvaging
         """Whether a body that is not what its hash says is left out rather than told."""
 

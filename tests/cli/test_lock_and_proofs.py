@@ -28,8 +28,10 @@ def test_lock_writes_what_validate_compares_with(anywhere: Path, merkle: Any) ->
         "path": "merkle.lock", "root": ran.json["root"], "folders": 3, "written": True,
     }  # fmt: skip
     lines = (anywhere / "merkle.lock").read_text().split("\n")
-    assert lines[1:3] == ["merkle-lock 1 xxh3_128", f"root {ran.json['root']}"]
-    assert [line.partition(" ")[2] for line in lines[3:-1]] == [".", "src", "src/deep"]
+    assert lines[1:3] == ["merkle-lock 2 xxh3_128", f"root {ran.json['root']}"]
+    assert [line.split(" ")[-1] for line in lines[3:-1]] == [
+        ".", ".gitignore", "README.md", "src", "main.py", "src/deep", "table.csv",
+    ]  # fmt: skip
     assert merkle("-C", anywhere, "validate", "--locked").code == 0
     assert merkle("-C", anywhere, "lock").out.startswith("nothing to write: merkle.lock")
 
@@ -49,27 +51,28 @@ def test_a_lock_that_is_committed_is_nothing_to_warn_about(scanned: Path, merkle
     assert [(each["code"], each["path"]) for each in warnings] == [("tracked_ignored", "noise.log")]
 
 
-def test_locked_names_the_deepest_folder(anywhere: Path, merkle: Any) -> None:
+def test_locked_names_the_files_and_what_to_do(anywhere: Path, merkle: Any) -> None:
     assert merkle("-C", anywhere, "lock").code == 0
     (anywhere / "src" / "deep" / "table.csv").write_text("3,4\n")
     ran = merkle("-C", anywhere, "validate", "--locked", "--json")
-    assert (ran.code, findings(ran)) == (1, [("lock_changed", "src/deep")])
+    assert (ran.code, findings(ran)) == (1, [("lock_changed", "src/deep/table.csv")])
     # Recording the change does not make it locked.
     assert merkle("-C", anywhere, "scan").code == 0
     ran = merkle("-C", anywhere, "validate", "--locked", "--json")
-    assert (ran.code, findings(ran)) == (1, [("lock_changed", "src/deep")])
+    assert (ran.code, findings(ran)) == (1, [("lock_changed", "src/deep/table.csv")])
     (anywhere / "new").mkdir()
     (anywhere / "new" / "file").write_text("x")
     (anywhere / "README.md").write_text("# Other\n")
     shutil.rmtree(anywhere / "src" / "deep")
     ran = merkle("-C", anywhere, "validate", "--locked", "--json")
     assert findings(ran) == [
-        ("lock_changed", ""), ("lock_added", "new"), ("lock_removed", "src/deep"),
+        ("lock_changed", "README.md"), ("lock_added", "new"), ("lock_removed", "src/deep"),
     ]  # fmt: skip
     for form in ("text", "github", "junit"):
         ran = merkle("-C", anywhere, "validate", "--locked", "--format", form)
         assert ran.code == 1
         assert "src/deep" in ran.out
+        assert form != "text" or "run `merkle lock`" in ran.out
     assert merkle("-C", anywhere, "lock").code == 0
     assert merkle("-C", anywhere, "validate", "--locked").code == 0
 

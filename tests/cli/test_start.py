@@ -135,7 +135,7 @@ def test_quiet_says_nothing_when_all_is_well(scanned: Path, merkle: Any) -> None
 def test_no_command_is_wrong_use(merkle: Any) -> None:
     ran = merkle()
     assert ran.code == 2
-    assert "Commands:" in ran.err
+    assert "Look around:" in ran.err
     assert merkle("--json").json["error"]["code"] == "usage"
 
 
@@ -161,3 +161,4 @@ def test_completion_knows_commands_and_options(started: Any) -> None:
     assert "plain,status" in started(COMP_WORDS="merkle st", **environment).out
     environment["COMP_CWORD"] = "2"
     assert "plain,--why-ignored" in started(COMP_WORDS="merkle status --", **environment).out
+    assert started(COMP_WORDS="merkle get-node REA", **environment).out == "file,REA\n"

@@ -75,15 +75,15 @@ def own_changes(old: Tree, new: Tree) -> set[tuple[str, str]]:
             found.add(("added", path))
         if was_folder:
             found.add(("removed", path))
-        if (was is not None and not was_folder) or (now is not None and not now_folder):
-            found.add(("changed", parent))
+        was_file, now_file = was is not None and not was_folder, now is not None and not now_folder
+        if was_file or now_file:
+            word = "changed" if was_file and now_file else "added" if now_file else "removed"
+            found.add((word, path))
     return found
 
 
 @given(FOLDERS, FOLDERS)
-def test_the_folders_that_hold_a_difference_are_named(
-    one: dict[bytes, Any], other: dict[bytes, Any]
-) -> None:
+def test_the_files_that_differ_are_named(one: dict[bytes, Any], other: dict[bytes, Any]) -> None:
     old, new = tree(one), tree(other)
     found = departures(parse_lock(lock_text(old).encode()), new)
     assert set(found) == own_changes(old, new)
@@ -101,19 +101,19 @@ BASE: dict[bytes, Any] = {
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
-        ({b"src": {b"deep": {b"er": {b"f": b"2"}}, b"g": b"1"}}, [("changed", "src/deep/er")]),
-        ({b"src": {b"deep": {b"er": {b"f": b"1"}}, b"g": b"2"}}, [("changed", "src")]),
+        ({b"src": {b"deep": {b"er": {b"f": b"2"}}, b"g": b"1"}}, [("changed", "src/deep/er/f")]),
+        ({b"src": {b"deep": {b"er": {b"f": b"1"}}, b"g": b"2"}}, [("changed", "src/g")]),
         (
             {b"src": {b"deep": {b"er": {b"f": b"2"}}, b"g": b"2"}},
-            [("changed", "src"), ("changed", "src/deep/er")],
+            [("changed", "src/deep/er/f"), ("changed", "src/g")],
         ),
         ({b"src": {b"g": b"1"}}, [("removed", "src/deep")]),
         ({b"new": {b"x": {b"y": b"1"}}}, [("added", "new")]),
-        ({b"docs": b"now a file"}, [("changed", ""), ("removed", "docs")]),
-        ({b"top": b"2"}, [("changed", "")]),
+        ({b"docs": b"now a file"}, [("added", "docs"), ("removed", "docs")]),
+        ({b"top": b"2"}, [("changed", "top")]),
     ],
 )
-def test_the_deepest_folder_is_named(edit: dict[bytes, Any], named: list[Any]) -> None:
+def test_the_file_is_named(edit: dict[bytes, Any], named: list[Any]) -> None:
     lock = parse_lock(lock_text(tree(BASE)).encode())
     assert departures(lock, tree({**BASE, **edit})) == named
 
@@ -121,11 +121,17 @@ def test_the_deepest_folder_is_named(edit: dict[bytes, Any], named: list[Any]) -
 GOOD = lock_text(tree(BASE))
 
 
+def test_a_lock_without_lines_of_files_names_folders() -> None:
+    lines = [line for line in GOOD.split("\n") if not line.startswith(" ")]
+    old = parse_lock("\n".join(lines).replace("merkle-lock 2", "merkle-lock 1").encode())
+    assert departures(old, tree({**BASE, b"top": b"2"})) == [("changed", "")]
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "", "\n", "# nothing\n", "garbage\n", GOOD[:-1], GOOD[:-10], GOOD + "x\n",
-        GOOD.replace("merkle-lock 1", "merkle-lock 2"), GOOD.replace("sha256", "md5"),
+        GOOD.replace("merkle-lock 2", "merkle-lock 3"), GOOD.replace("sha256", "md5"),
         GOOD.replace(" src\n", " docs\n"), GOOD.replace(" src\n", " src/../x\n"),
         re.sub("root .", "root 0" if "root 0" not in GOOD else "root 1", GOOD),
         "\n".join(line for line in GOOD.split("\n") if not line.endswith(" .")),

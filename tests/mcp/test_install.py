@@ -350,3 +350,27 @@ def test_what_somebody_added_to_the_entry_stays(run: Run, root: Path, home: Path
     entry = tomllib.loads(codex.read_text())["mcp_servers"]["merkle"]
     assert (entry["startup_timeout_sec"], entry["env"]) == (20, {"A b": "1"})
     assert entry["args"] == ["mcp", "--agent", "bob"]
+
+
+def test_the_agent_is_made_and_what_is_missing_is_said_first(
+    run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = tmp_path / "environment"
+    (environment / "bin").mkdir(parents=True)
+    program = environment / "bin" / "merkle"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(environment / "bin"))
+    monkeypatch.setenv("VIRTUAL_ENV", str(environment))
+    told = run("install", "claude-code", "--agent", "helper")
+    assert told["agent_made"]
+    assert [str(program) in each for each in told["missing"]] == [True]
+    assert not run("install", "claude-code", "--agent", "helper")["agent_made"]
+    line = ["-C", str(root), "mcp", "install", "claude-code", "--agent", "helper"]
+    assert "missing: `merkle` on the search path" in CliRunner().invoke(cli, line).stderr
+    listed = CliRunner().invoke(cli, ["-C", str(root), "--json", "agent", "list"]).stdout
+    assert [one["id"] for one in json.loads(listed)["agents"]] == ["helper"]
+    monkeypatch.delenv("VIRTUAL_ENV")
+    assert run("install", "claude-code")["missing"] == []
+    # Only printing registers nobody.
+    assert not run("install", "claude-code", "--agent", "other", "--print")["agent_made"]

@@ -6,7 +6,7 @@ is made from outlines. So they are put in when an outline is shown, from the fac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from indexer.core.frames import GENERATED_AGENT_PREFIX
@@ -23,12 +23,17 @@ OUTLINER = GENERATED_AGENT_PREFIX + OutlineGenerator.name
 """The agent whose frames are outlines."""
 
 
-def lined_outline(frames: Frames, path: str, content_id: ContentId, body: str) -> str:
-    """A fresh outline of a file with the line of each symbol before it."""
-    number = frames.code.numbers.get(facts_key(path, content_id))
-    if number is None:
-        return body
-    return with_lines(body, frames.code.store.symbols([number])[number])
+def lined_outlines(
+    frames: Frames, bodies: Mapping[tuple[str, ContentId], str]
+) -> dict[tuple[str, ContentId], str]:
+    """Fresh outlines, by path and content, with the line of each symbol before it."""
+    known = frames.code.numbers
+    numbers = {key: known.get(facts_key(*key)) for key in bodies}
+    symbols = frames.code.store.symbols(one for one in numbers.values() if one is not None)
+    return {
+        key: body if (number := numbers[key]) is None else with_lines(body, symbols[number])
+        for key, body in bodies.items()
+    }
 
 
 def with_lines(body: str, symbols: Sequence[CodeSymbol]) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import stat as modes
-import subprocess
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import lockfile, paths
@@ -21,6 +20,7 @@ from indexer.engine.tree.lost import lost_text
 from indexer.engine.tree.root import UnavailableError
 from indexer.engine.tree.scan import look
 from indexer.errors import ArgumentsError, MerkleError
+from indexer.scan.git import tracked
 from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import INFO_EXCLUDE
 from indexer.scan.walk import reason_of
@@ -89,10 +89,11 @@ def validate(
     subset: tuple[int, int] | None = None,
     expect_root: IdPrefix | None = None,
     locked: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> ValidateDocument:
     """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
     with no_cycle_collection():
-        return _validate(engine, content, subset, expect_root, locked)
+        return _validate(engine, content, subset, expect_root, locked, progress)
 
 
 def _validate(
@@ -101,6 +102,7 @@ def _validate(
     subset: tuple[int, int] | None,
     expect_root: str | None,
     locked: bool,
+    progress: Callable[[int], None] | None,
 ) -> ValidateDocument:
     if subset is not None and subset[0] > subset[1]:
         raise ArgumentsError(f"there is no part {subset[0]} of {subset[1]}")
@@ -116,9 +118,9 @@ def _validate(
             nodes = tree.root.totals.nodes
             frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
             if content or subset is not None:
-                _check_content(engine, tree, subset, findings)
+                _check_content(engine, tree, subset, findings, progress)
             if locked:
-                _check_locked(engine, findings)
+                _check_locked(engine, findings, progress)
         for path, reason in engine.trees.remarks().unreadable:
             findings.could_not("unreadable", path, f"could not be read: {reason}")
         _check_rules(engine, findings)
@@ -195,14 +197,18 @@ def _check_listings(engine: Engine, tree: Tree, findings: _Findings) -> None:
 
 
 def _check_content(
-    engine: Engine, tree: Tree, subset: tuple[int, int] | None, findings: _Findings
+    engine: Engine,
+    tree: Tree,
+    subset: tuple[int, int] | None,
+    findings: _Findings,
+    progress: Callable[[int], None] | None,
 ) -> None:
     """Read files again and compare, all of them or one part of several."""
     if subset is not None:
         _check_part(engine, tree, subset, findings)
         return
     try:
-        looked = look(engine, force=True, accept_empty=True)
+        looked = look(engine, force=True, accept_empty=True, progress=progress)
     except UnavailableError as error:
         findings.could_not("unavailable", "", error.message)
         return
@@ -218,10 +224,12 @@ def _check_content(
             findings.error(f"disk_{code}", path, f"{code} on disk since the last scan")
 
 
-def _check_locked(engine: Engine, findings: _Findings) -> None:
+def _check_locked(
+    engine: Engine, findings: _Findings, progress: Callable[[int], None] | None
+) -> None:
     """Compare what is on disk now with merkle.lock, whatever was recorded last."""
     try:
-        looked = look(engine, accept_empty=True)
+        looked = look(engine, accept_empty=True, progress=progress)
     except UnavailableError as error:
         findings.could_not("unavailable", "", error.message)
         return
@@ -285,15 +293,7 @@ def _check_rules(engine: Engine, findings: _Findings) -> None:
 def _tracked_but_ignored(engine: Engine) -> Iterator[str]:
     if not (engine.root / ".git").exists():
         return
-    try:
-        listed = subprocess.run(
-            ["git", "-C", str(engine.root), "ls-files", "-z"],
-            capture_output=True, timeout=30, check=True, stdin=subprocess.DEVNULL,
-        ).stdout  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return
-    for raw in filter(None, listed.split(b"\0")):
-        path = paths.bytes_to_text(raw)
+    for path in tracked(engine.root):
         # The lock is meant to be committed, and to be no part of the tree it describes.
         if path != lockfile.NAME and engine.scopes.ignores(path, is_folder=False):
             yield path

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
-from indexer.core.frames import BodyHash, Freshness
+from indexer.core.frames import BodyHash, Freshness, Head
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
 from indexer.engine.frames.heads import HeadCache, Live, is_generated
+from indexer.engine.search.manifests import named_by_manifests
 from indexer.regenerate.plan import Rules, stale_steps
+from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -304,6 +306,7 @@ def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> S
     totals["missing"] = sum(missing.values())
     covered: dict[str, set[str]] = {}
     stale: list[JsonObject] = []
+    referred: _ReferredTo | None = None
     slots = list(frames.heads.live())
     frames.load_note_inputs(
         head.frame_id for slot, live in slots if not is_generated(slot[1]) for _, head in live
@@ -315,6 +318,11 @@ def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> S
             judged = Judged(Freshness.UNKNOWN)
             if tree is not None:
                 judged = judge(frames, tree, path, frame_type, agent, head)
+            if judged.freshness is Freshness.ORPHANED and is_generated(agent):
+                referred = _referred_to(frames) if referred is None else referred
+                if not (referred.has(head) or frames.heads.notes_at(path)):
+                    # What a generator made of a file that is gone is nobody's concern.
+                    continue
             for counts in (totals, per_type):
                 counts["total"] += 1
                 counts[judged.freshness.value] += 1
@@ -333,6 +341,21 @@ def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> S
         for agent, found in sorted(covered.items())
     ]
     return States(totals, dict(sorted(types.items())), agents, stale[:LISTED])
+
+
+class _ReferredTo(NamedTuple):
+    """What manifests and sessions name."""
+
+    bodies: set[BodyHash]
+    frame_ids: set[str]
+
+    def has(self, head: Head) -> bool:
+        return head.content in self.bodies or head.frame_id.hex() in self.frame_ids
+
+
+def _referred_to(frames: Frames) -> _ReferredTo:
+    named = SessionStore(frames.store.database).attribute_values(FRAME_ATTRIBUTE)
+    return _ReferredTo(named_by_manifests(frames.store), set(named))
 
 
 def _not_fresh(path: str, frame_type: str, agent: str, judged: Judged) -> JsonObject:

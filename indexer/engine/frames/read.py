@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
 
 from indexer.compose.relevance import make_question
@@ -13,7 +14,7 @@ from indexer.core.clock import iso_utc
 from indexer.core.frames import Frame, FrameId, Freshness, Head
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
-from indexer.engine.code.outlines import OUTLINER, lined_outline
+from indexer.engine.code.outlines import OUTLINER, lined_outlines
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.find import find_frame
 from indexer.engine.frames.freshness import (
@@ -25,14 +26,14 @@ from indexer.engine.frames.freshness import (
     judge,
     place_of,
 )
-from indexer.engine.frames.heads import Live, is_generated
+from indexer.engine.frames.heads import Live, Slot, is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.note_records import NO_WORDS
 from indexer.engine.search.corpus import live_corpus
 from indexer.engine.search.source import SourceText
-from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
+from indexer.engine.tree.resolve import NodeDocument, UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
-from indexer.errors import ArgumentsError, CorruptError
+from indexer.errors import ArgumentsError, CorruptError, UsageError
 from indexer.store.frames import FrameStore, NoteState, StoredFrame
 
 if TYPE_CHECKING:
@@ -72,59 +73,169 @@ def get_node(
 
     It selects among what generators keep and every note that nothing superseded.
     """
-    if (view == "relevance") != (query is not None):
-        raise ArgumentsError(
-            "the view relevance and a query belong together", hint="give both, or neither"
-        )
+    selection = _Selection(view, max_frames, frame_type, agent, query)
     found = resolve_node(engine.tree, engine.trees, node)
-    path = found["path"]
-    tree = tree_as_on_disk(engine, path)
+    (document,) = _contexts(engine, [found], selection)
+    if isinstance(document, UsageError):
+        raise document
+    return document
+
+
+class NodesDocument(TypedDict):
+    """Result of `get-nodes`."""
+
+    results: list[JsonObject]
+    """One for each name, in order: `node`, with what `get-node` gives or with `error`."""
+
+
+def get_nodes(
+    engine: Engine,
+    nodes: Sequence[str],
+    *,
+    view: View = "recency",
+    max_frames: Count = 20,
+    frame_type: str | None = None,
+    agent: str | None = None,
+    query: str | None = None,
+) -> NodesDocument:
+    """Many nodes at once, each as `get-node` gives it, or an error in its place."""
+    selection = _Selection(view, max_frames, frame_type, agent, query)
+    found: dict[str, NodeDocument | UsageError] = {}
+    for name in dict.fromkeys(nodes):
+        try:
+            found[name] = resolve_node(engine.tree, engine.trees, name)
+        except UsageError as error:
+            found[name] = error
+    known = {name: one for name, one in found.items() if not isinstance(one, UsageError)}
+    given: dict[str, NodeContextDocument | UsageError] = dict(
+        zip(known, _contexts(engine, list(known.values()), selection), strict=True)
+    )
+    given |= {name: one for name, one in found.items() if isinstance(one, UsageError)}
+    return {"results": [_result(name, given[name]) for name in nodes]}
+
+
+def _result(name: str, given: NodeContextDocument | UsageError) -> JsonObject:
+    if isinstance(given, UsageError):
+        problem = {"code": given.code, "message": given.message, "hint": given.hint}
+        return {"node": name, "error": problem}
+    return {"node": name, **given}
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """Which frames of a node are shown, and which of them first."""
+
+    view: str
+    max_frames: int
+    frame_type: str | None
+    agent: str | None
+    query: str | None
+
+    def __post_init__(self) -> None:
+        if (self.view == "relevance") != (self.query is not None):
+            raise ArgumentsError(
+                "the view relevance and a query belong together", hint="give both, or neither"
+            )
+
+    def takes(self, slot: Slot) -> bool:
+        return self.frame_type in (None, slot[0]) and self.agent in (None, slot[1])
+
+
+def _contexts(
+    engine: Engine, nodes: Sequence[NodeDocument], selection: _Selection
+) -> list[NodeContextDocument | UsageError]:
+    """Nodes with their frames; the store is asked once for all of them."""
+    tree = tree_as_on_disk(engine, *(node["path"] for node in nodes))
+    frames = engine.frames
+    live = {
+        path: [one for one in frames.heads.live_at(path) if selection.takes(one[0])]
+        for path in dict.fromkeys(node["path"] for node in nodes)
+        if tree.get(path) is not None
+    }
+    stored = frames.store.frames(head.frame_id for found in live.values() for _, head in found)
+    for path, found in live.items():
+        lost = [head for _, head in found if head.frame_id not in stored]
+        if lost:
+            raise CorruptError(
+                f"the frame {lost[0].frame_id.hex()[:12]} of {paths.on_screen(path)} is not stored",
+                hint="run `merkle repair`",
+            )
+    chosen = {
+        path: _selected(engine, tree, path, found, stored, selection)
+        for path, found in live.items()
+    }
+    shown = [one for found in chosen.values() for one in found]
+    bodies = frames.heads.bodies(head.content for _, head in shown)
+    frames.load_note_inputs(head.frame_id for slot, head in shown if not is_generated(slot[1]))
+    documents = {
+        path: [
+            _frame_document(
+                stored[head.frame_id],
+                head,
+                judge(frames, tree, path, *slot, head),
+                bodies.get(head.content),
+                frames.counter,
+                _place(frames, tree, stored[head.frame_id].frame),
+            )
+            for slot, head in found
+        ]
+        for path, found in chosen.items()
+    }
+    _add_lines(frames, tree, documents)
+    return [
+        _context(tree, node, documents.get(node["path"], []), len(live.get(node["path"], ())))
+        for node in nodes
+    ]
+
+
+def _selected(
+    engine: Engine,
+    tree: Tree,
+    path: str,
+    live: list[Live],
+    stored: Mapping[FrameId, StoredFrame],
+    selection: _Selection,
+) -> list[Live]:
+    query = selection.query
+    scores = {} if query is None else _scores(engine, tree, path, query)
+    notes = engine.frames.heads.notes_at(path)
+    said = {head.frame_id: place for place, (_, head) in enumerate(notes)}
+    named = [head.frame_id for _, head in live]
+    since = {one: (-stored[one].seq, -said.get(one, -1), one) for one in named}
+    return _ordered(selection.view, live, since, scores)[: selection.max_frames]
+
+
+def _add_lines(frames: Frames, tree: Tree, documents: Mapping[str, list[JsonObject]]) -> None:
+    """Give fresh outlines of files the lines of their symbols too."""
+    outlines = {
+        (path, entry.content_id): made
+        for path, listed in documents.items()
+        if (entry := tree.get(path)) is not None
+        for made in listed
+        if made["agent"] == OUTLINER and made["content"] and made["freshness"] == "fresh"
+    }
+    bodies = {key: str(made["content"]) for key, made in outlines.items()}
+    for key, lined in lined_outlines(frames, bodies).items():
+        outlines[key]["lined"] = lined
+
+
+def _context(
+    tree: Tree, node: NodeDocument, frames: list[JsonObject], count: int
+) -> NodeContextDocument | UsageError:
+    path = node["path"]
     entry = tree.get(path)
     if entry is None:
-        raise UnknownNodeError(f"{paths.on_screen(path)} is gone", hint="run `merkle scan`")
-    frames = engine.frames
-    live = [
-        (slot, head)
-        for slot, head in frames.heads.live_at(path)
-        if frame_type in (None, slot[0]) and agent in (None, slot[1])
-    ]
-    stored = frames.store.frames(head.frame_id for _, head in live)
-    lost = [head for _, head in live if head.frame_id not in stored]
-    if lost:
-        raise CorruptError(
-            f"the frame {lost[0].frame_id.hex()[:12]} of {paths.on_screen(path)} is not stored",
-            hint="run `merkle repair`",
-        )
-    scores = {} if query is None else _scores(engine, tree, path, query)
-    said = {head.frame_id: place for place, (_, head) in enumerate(frames.heads.notes_at(path))}
-    since = {one: (-stored[one].seq, -said.get(one, -1), one) for one in stored}
-    chosen = _ordered(view, live, since, scores)[:max_frames]
-    bodies = frames.heads.bodies(head.content for _, head in chosen)
-    frames.load_note_inputs(head.frame_id for slot, head in chosen if not is_generated(slot[1]))
-    documents = [
-        _frame_document(
-            stored[head.frame_id],
-            head,
-            judge(frames, tree, path, *slot, head),
-            bodies.get(head.content),
-            frames.counter,
-            _place(frames, tree, stored[head.frame_id].frame),
-        )
-        for slot, head in chosen
-    ]
-    for made in documents:
-        if made["agent"] == OUTLINER and made["content"] and made["freshness"] == "fresh":
-            made["lined"] = lined_outline(frames, path, entry.content_id, made["content"])
+        return UnknownNodeError(f"{paths.on_screen(path)} is gone", hint="run `merkle scan`")
     return {
         "node_id": tree.node_id(path, entry).hex(),
         "path": path,
         "kind": entry.kind.label,
         "content_id": entry.content_id.hex(),
         "size": entry.size,
-        "superseded": found["superseded"],
+        "superseded": node["superseded"],
         "children": list(entry.folder.entries) if entry.folder else [],
-        "frames": documents,
-        "frame_count": len(live),
+        "frames": frames,
+        "frame_count": count,
     }
 
 

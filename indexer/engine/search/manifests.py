@@ -159,6 +159,7 @@ def compare_manifests(store: FrameStore, old: str, new: str) -> DiffDocument:
         "removed": found["removed"],
         "modified": found["modified"],
         "renamed": [],
+        "symbols": [],
         "frames": found["frames"],
         "notes": [],
     }

@@ -14,11 +14,14 @@ from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.tree import Entry
+from indexer.engine.code.known import KnownFacts
+from indexer.engine.code.symbol_changes import symbols_between
 from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.engine.search.manifests import PREFIX, compare_manifests, find_manifest, has_manifest
 from indexer.engine.tree.lost import LostDocument, lost_documents, lost_text
 from indexer.engine.tree.note_changes import Side, notes_between
 from indexer.errors import UsageError
+from indexer.store.code import CodeStore
 from indexer.store.frames import FrameStore, Made
 from indexer.store.trees import Root, TreeStore
 
@@ -165,6 +168,7 @@ def diff(engine: Engine, old: str, new: str) -> DiffDocument:
             {"old": rename.old, "new": rename.new, "kind": rename.kind.label}
             for rename in summary.renamed
         ],
+        "symbols": symbols_between(KnownFacts(CodeStore(engine.database)), changes),
         "frames": frames_between(changes, *made),
         "notes": notes_between(
             engine.frames,

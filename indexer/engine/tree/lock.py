@@ -29,7 +29,7 @@ _LONGEST: Final = 256 << 20
 
 _MEANINGS: Final = {
     "added": "is not in merkle.lock",
-    "changed": "has other entries than merkle.lock says",
+    "changed": "is not as merkle.lock has it",
     "removed": "is in merkle.lock but gone",
 }
 
@@ -43,13 +43,13 @@ class LockDocument(TypedDict):
     written: bool
 
 
-def lock(engine: Engine) -> LockDocument:
+def lock(engine: Engine, *, progress: Callable[[int], None] | None = None) -> LockDocument:
     """Bring the index up to date and write merkle.lock.
 
     A file that says the same already is left alone.
     """
     if not engine.served:
-        record_everything(engine, "lock")
+        record_everything(engine, "lock", progress=progress)
     unreadable = engine.trees.remarks().unreadable
     if unreadable:
         raise UncheckedError(
@@ -88,7 +88,7 @@ def prove(engine: Engine, node: str) -> ProofDocument:
 def check_lock(
     root: Path, tree: Tree, algorithm: WorkspaceHash, error: Finding, could_not: Finding
 ) -> None:
-    """Tell which folders of a tree are not as locked, or why that cannot be told."""
+    """Tell which files of a tree are not as locked, or why that cannot be told."""
     try:
         locked = _load(root / NAME)
         if locked.hash_name != algorithm.name:

@@ -20,6 +20,9 @@ _ALIKE: Final = 0.75
 _GUESSED_AMONG: Final = 1000
 """Names that are compared at most: many names may come from a pipe, each of them wrong."""
 
+_CANDIDATES: Final = 6
+"""Nodes of one name that are listed."""
+
 
 class UnknownNodeError(UsageError):
     """Nothing in the index is called that."""
@@ -44,13 +47,42 @@ class NodeDocument(TypedDict):
     superseded: bool
 
 
-def resolve(engine: Engine, node: str) -> NodeDocument:
-    """The node that a path or an id prefix stands for."""
-    return resolve_node(engine.tree, engine.trees, node)
+def resolve(engine: Engine, node: str, *, by_name: bool = False) -> NodeDocument:
+    """The node that a path or an id prefix stands for.
+
+    With `by_name`, what is no path counts as the end of one, where only one node's ends so.
+    """
+    try:
+        return resolve_node(engine.tree, engine.trees, node)
+    except UnknownNodeError:
+        if not by_name or node.startswith(("path:", "id:")):
+            raise
+        named = _ending_in(engine.tree, paths.parse(node))
+        if not named:
+            raise
+    if len(named) > 1:
+        listed = ", ".join(map(on_screen, named[:_CANDIDATES]))
+        more = f" and {len(named) - _CANDIDATES:,} more" if len(named) > _CANDIDATES else ""
+        raise AmbiguousNodeError(
+            f"{on_screen(node)} could be one of {len(named):,}: {listed}{more}",
+            hint="give more of the path",
+        )
+    return resolve_node(engine.tree, engine.trees, f"path:{named[0]}")
+
+
+def _ending_in(tree: Tree, end: str) -> list[str]:
+    """The paths that end in some names, in byte order."""
+    folder, name = paths.split(end)
+    found = [
+        paths.join(around, name)
+        for around, each in tree.folders()
+        if name and name in each.entries and f"/{around}".endswith(f"/{folder}" if folder else "")
+    ]
+    return sorted(found, key=paths.sort_key)
 
 
 def resolve_node(tree: Tree, store: TreeStore, text: str) -> NodeDocument:
-    """The node that a path or an id prefix stands for; `path:` and `id:` settle doubt."""
+    """The node that a path or an id prefix stands for; `path:` or `id:` says which is meant."""
     if text.startswith("path:"):
         return _by_path(tree, paths.parse(text.removeprefix("path:")))
     if text.startswith("id:"):

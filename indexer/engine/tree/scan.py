@@ -158,8 +158,8 @@ def bring_up_to_date(engine: Engine, path: str) -> None:
         reconcile(engine, all_of(engine.root, path))
 
 
-def tree_as_on_disk(engine: Engine, path: str) -> Tree:
-    """The tree with a path and everything below it as they are on disk now.
+def tree_as_on_disk(engine: Engine, *named: str) -> Tree:
+    """The tree with some paths and everything below them as they are on disk now.
 
     Nothing is stored, except by a service, for a file that it was not told of.
     """
@@ -167,9 +167,10 @@ def tree_as_on_disk(engine: Engine, path: str) -> Tree:
     if engine.trees.head() is None:
         return engine.tree
     if engine.served:
-        look_at_files(engine, [path])
+        look_at_files(engine, named)
         return engine.tree
-    return look_again(engine, all_of(engine.root, path)).tree
+    around = (each for path in named for each in all_of(engine.root, path))
+    return look_again(engine, dict.fromkeys(around)).tree
 
 
 def look_at_files(engine: Engine, shown: Iterable[str]) -> bool:

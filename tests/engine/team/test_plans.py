@@ -193,7 +193,7 @@ def test_people_see_what_comes_from_the_team(
     second.end()
     out, err = second.start("regenerate", "--plan").communicate(timeout=90)
     assert "up to 4 calls" in out, err
-    assert "0 reused, 4 from the team" in out
+    assert "0 known from earlier results, 4 from the team" in out
     rows = [line.split()[:3] for line in out.splitlines() if line.lstrip().startswith("team")]
     known = ("README.md", "src/one/a.py", "src/one/b.py", "src/one")
     assert rows == [["team", "summary", path] for path in known]
