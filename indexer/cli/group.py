@@ -35,7 +35,9 @@ COMMANDS: Final = {
     "compose": "Put together what an agent should read, within a token budget.",
     "replay": "Show again exactly what a recorded composition showed.",
     "compile": "Run the staged compiler on a stream of events.",
-    "put-frame": "Write a frame about a file or folder.",
+    "note": "Write a note about a file, a folder or a symbol, as yourself.",
+    "notes": "List the notes there are, those that do not hold first.",
+    "put-frame": "Write a frame about a file, a folder or a symbol.",
     "list-frames": "List every frame a node ever had, newest first.",
     "get-frame": "Show one frame, whole.",
     "get-head": "List the newest frames of a node, one per type and agent.",
@@ -82,7 +84,6 @@ _ELSEWHERE: Final = {
     "web": "watch --web",
     "check": "validate",
     "why": "explain",
-    "note": "put-frame",
 }
 """What other tools call it."""
 
