@@ -95,7 +95,7 @@ def command(
 
     \b
     Examples:
-      merkle note gateway/queue.py::Queue.put "Blocks while the disk is full."
+      merkle note ingest/saltgauge/store.py::ReadingStore.add "Twice loaded is stored once."
       git log -1 --format=%B | merkle note gateway
       merkle note --still-true 3f9a01c2
       merkle note --withdraw 3f9a01c2

@@ -59,28 +59,29 @@ def _node(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
 @click.argument("node", metavar="[NODE[::SYMBOL]]", required=False, callback=_node)
 @click.option("--stale", is_flag=True, help="Only those that do not hold.")
 @click.option(
-    "-n",
     "--limit",
     metavar="N",
     type=click.IntRange(0, 1_000_000),
     help="Show at most N.",
 )
 def list_(options: Globals, node: str | None, stale: bool, limit: int | None) -> int:
-    """List notes, those that do not hold first, each at its line and with the reason.
+    """List notes, those that do not hold first.
+
+    Each with its line, its author and the reason.
 
     \b
     Examples:
       merkle notes
-      merkle notes gateway/queue.py --json
+      merkle notes ingest/saltgauge/store.py --json
     """
     with open_workspace(options) as workspace:
         where = from_here(options, node) if node is not None else ""
         document = workspace.notes(where, stale=stale, limit=limit)
-    show(options, document, lambda found: "\n".join(_lines(found)))
+    show(options, document, lambda found: "\n".join(_lines(found, stale)))
     return ExitCode.FINE
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _lines(document: Mapping[str, Any], stale: bool) -> Iterator[str]:
     for place, note in enumerate(document["notes"]):
         if place:
             yield ""
@@ -92,7 +93,9 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         if note["content"] is not None:
             yield body(note["content"], indent="    ")
     left = document["found"] - len(document["notes"])
-    if not document["found"]:
+    if not document["found"] and stale:
+        yield "no note is stale"
+    elif not document["found"]:
         yield 'no notes: `merkle note PATH "what is worth knowing"` writes one'
     elif left:
         yield f"and {left:,} more"
@@ -102,10 +105,10 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 @click.argument("file", metavar="FILE", callback=pack_file)
 @click.argument("node", metavar="[NODE]", required=False, callback=_node)
 def export(options: Globals, file: str, node: str | None) -> int:
-    """Write the notes to a file that can be kept in the repository: one line per note, sorted.
+    """Write the notes to a file, a line each, to keep in the repository.
 
-    Lines are JSON and say nothing about when they were written, so the same notes give the same
-    file, and two people's notes merge as lines do.
+    They are sorted by path. Lines are JSON and say nothing about when they were written, so the
+    same notes give the same file, and two people's notes merge as lines do.
 
     \b
     Example:
@@ -126,10 +129,11 @@ def export(options: Globals, file: str, node: str | None) -> int:
 @click.argument("file", metavar="FILE", callback=pack_file)
 @allow_secrets
 def import_(options: Globals, file: str, allow_secrets: bool) -> int:
-    """Take in a file of notes, checking all of it first; what is known already is left.
+    """Take in a file of notes, checking all of it first.
 
-    Each note stays its author's. Authors whom nobody knows here are registered as writers, and are
-    named; notes of agents who may only read here join the history and count for nothing.
+    What is known already is left as it is. Each note stays its author's. Authors whom nobody knows
+    here are registered as writers, and are named; notes of agents who may only read here join the
+    history and count for nothing.
 
     \b
     Example:

@@ -514,14 +514,16 @@ class Methods(ABC):
     def shared_push(self, *, progress: Callable[[int], None] | None = None) -> PushedDocument:
         """Give the team what it lacks.
 
-        That is all that is due, and the results behind the present frames.
+        That is all that is due, and the results behind the present frames; with `notes` under
+        [shared] also the notes, signed.
         """
         return self._operate("shared-push", locals())
 
     def shared_pull(self, *, progress: Callable[[int], None] | None = None) -> PulledDocument:
         """Bring here what the team has.
 
-        Every result of the namespace that is not known, for work without the server.
+        Every result of the namespace that is not known, for work without the server; with `notes`
+        under [shared] also the notes of others, as theirs.
         """
         return self._operate("shared-pull", locals())
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from indexer.core import paths
 from indexer.core.arguments import File
 from indexer.core.canonical import canonical_json
+from indexer.core.frames import FrameId
 from indexer.core.secrets import check_secrets
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.packs import check_replaced, check_rights
@@ -24,6 +25,7 @@ from indexer.store.atomic import write_atomically
 from indexer.store.pack import PackFileError
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
     from indexer.store.frames import FrameStore
 
@@ -159,7 +161,7 @@ def take_in(
         records.append(record)
     check_replaced(frames, records)
     unique = {one["frame_id"]: one for one in records}.values()
-    fresh = [one for one in unique if not KINDS["frame"].is_known(frames, one)]
+    fresh = [one for one in unique if not _is_known(frames, one)]
     joining = _newcomers(engine, fresh)
     check_rights(frames, [*joining, *fresh])
     # In whatever order they stand: what another of them replaces does not count.
@@ -170,6 +172,14 @@ def take_in(
     if fresh:
         engine.records.write([*joining, *fresh])
     return sum(bool(one["body"]) for one in fresh), [one["id"] for one in joining]
+
+
+def _is_known(frames: Frames, record: JsonObject) -> bool:
+    """Whether a note is stored; of one that takes others back, whether none of them counts."""
+    if not KINDS["frame"].is_known(frames, record):
+        return False
+    named = () if record["body"] else map(bytes.fromhex, record.get(REPLACES, ()))
+    return not any(one.live for one in frames.store.note_states(map(FrameId, named)).values())
 
 
 def _newcomers(engine: Engine, records: Sequence[JsonObject]) -> list[JsonObject]:
