@@ -50,6 +50,8 @@ GROUPS: Final = {
         "impact": "List what a change of a file or symbol could affect.",
     },
     "Write and read notes": {
+        "note": "Write a note about a file, a folder or a symbol, as yourself.",
+        "notes": "List the notes there are, those that do not hold first.",
         "put-frame": "Write a frame about a file or folder.",
         "list-frames": "List every frame a node ever had, newest first.",
         "get-frame": "Show one frame, whole.",
@@ -104,7 +106,6 @@ _ELSEWHERE: Final = {
     "web": "watch --web",
     "check": "validate",
     "why": "explain",
-    "note": "put-frame",
 }
 """What other tools call it."""
 

@@ -138,7 +138,7 @@ def command(
         raise click.UsageError("give NODE and FILE, or --lines FILE")
     if frame_type is None or agent is None:
         raise click.UsageError(f"--{'type' if frame_type is None else 'agent'} is missing")
-    content = _text_of(file)
+    content = text_of(file)
     with open_workspace(options) as workspace:
         document = workspace.put_frame(
             node_from_here(options, workspace, node),
@@ -161,7 +161,7 @@ def _several(
 ) -> int:
     """Store what JSON lines say, all of it or nothing."""
     frames: list[object] = []
-    for number, line in enumerate(_text_of(lines, LONGEST_BATCH).splitlines(), 1):
+    for number, line in enumerate(text_of(lines, LONGEST_BATCH).splitlines(), 1):
         if line.strip():
             try:
                 one = json.loads(line)
@@ -180,7 +180,8 @@ def _several(
     return ExitCode.FINE
 
 
-def _text_of(file: BinaryIO, longest: int = LONGEST) -> str:
+def text_of(file: BinaryIO, longest: int = LONGEST) -> str:
+    """What a stream says, refused where it is no text or too much of it."""
     raw = file.read(longest + 1)
     if len(raw) > longest:
         raise ContentError(

@@ -24,7 +24,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 session_name = click.argument("name", metavar="NAME", callback=plain_text)
 by_agent = click.option(
-    "--agent", metavar="A", callback=plain_text, help="Who does it: a registered agent."
+    "--agent",
+    metavar="A",
+    envvar="MERKLE_AGENT",
+    callback=plain_text,
+    help="Who does it: a registered agent. MERKLE_AGENT if not given.",
 )
 
 

@@ -76,7 +76,8 @@ def push(options: Globals) -> int:
     """Give the team what was computed here and has not reached it.
 
     That is what was computed while the store could not be reached, and the results behind the
-    present frames that it does not have.
+    present frames that it does not have. With `notes = true` under [shared] the notes go too, each
+    with its author and signed with the team's key (MERKLE_TEAM_KEY).
 
     \b
     Example:
@@ -89,14 +90,20 @@ def push(options: Globals) -> int:
 
 
 def _push_text(document: Mapping[str, Any]) -> str:
-    return f"pushed {counted(document['pushed'], 'result')}, {document['pending']:,} still due"
+    said = f"pushed {counted(document['pushed'], 'result')}, {document['pending']:,} still due"
+    if document["notes"]:
+        said += f"\npushed {counted(document['notes'], 'note')}"
+    if document["withheld"]:
+        said += f"\nkept back {counted(document['withheld'], 'note')} that may hold a secret"
+    return said
 
 
 @merkle_command("pull")
 def pull(options: Globals) -> int:
     """Bring every result of the team here, for work without the server.
 
-    Each is checked first. Exit status 1: some were refused.
+    Each is checked first. With `notes = true` under [shared] others' notes come too, and stay
+    theirs. Exit status 1: some were refused.
 
     \b
     Example:
@@ -110,6 +117,8 @@ def pull(options: Globals) -> int:
 
 def _pull_text(document: Mapping[str, Any]) -> str:
     text = f"pulled {counted(document['pulled'], 'result')}, {document['known']:,} known already"
+    if document["notes"]:
+        text += f"\npulled {counted(document['notes'], 'note')}: `merkle notes`"
     if document["refused"]:
         reasons = ", ".join(f"{on_screen(why)} {n:,}" for why, n in document["reasons"].items())
         text += click.style(f"\nrefused {document['refused']:,}", fg="red") + f": {reasons}"

@@ -195,6 +195,11 @@ def key_of_file(
     return MemoKey(_digest(b"memo:file", (made_by, frame_type.encode(), name, source)))
 
 
+def key_of_note(identity: FrameId) -> MemoKey:
+    """Under what a team's store keeps a note: no generator's result has such a key."""
+    return MemoKey(_digest(b"memo:note", (identity,)))
+
+
 def key_of_folder(policy: Fingerprint, frame_type: str, children: Sequence[ChildBody]) -> MemoKey:
     """A policy sees its children's names, kinds and bodies in byte order of name."""
     head = (

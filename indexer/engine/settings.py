@@ -198,6 +198,8 @@ SETTINGS: Final = (
             only_user=True),
     Setting("shared.read_only", "flag", False, parse_flag,
             "use what others computed, give nothing"),
+    Setting("shared.notes", "flag", False, parse_flag,
+            "send notes through the team's store, signed, and take others'", only_user=True),
     Setting("shared.timeout", "s", 5, _positive_seconds, "longest wait for the team's store"),
     Setting("shared.lease", "s", 60, _positive_seconds,
             "after how long others do the work of a machine that stopped"),

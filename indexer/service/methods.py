@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from indexer.engine.code.source import SourceDocument
     from indexer.engine.documents import DiffDocument
     from indexer.engine.durable.compact import CompactedDocument
+    from indexer.engine.durable.note_lines import NotesExportedDocument, NotesImportedDocument
     from indexer.engine.durable.packs import ExportedDocument, ImportedDocument
     from indexer.engine.durable.validate import ValidateDocument
     from indexer.engine.frames.agents import AgentsDocument, AllowedDocument
@@ -239,6 +240,22 @@ class Methods(ABC):
         Frames never change, so another one says so: without words, in the name of whoever does it.
         """
         return self._operate("withdraw-note", locals())
+
+    def export_notes(self, file: str | os.PathLike[str], node: str = "") -> NotesExportedDocument:
+        """Write the notes at and below a node to a file, one line each, sorted.
+
+        Those that take another back have a line too, so that a merge does not bring it again.
+        """
+        return self._operate("export-notes", locals())
+
+    def import_notes(
+        self, file: str | os.PathLike[str], *, allow_secrets: bool = False
+    ) -> NotesImportedDocument:
+        """Take in a file of notes: all of it is checked first, and what is known is left as it is.
+
+        Authors whom nobody knows here are registered as writers.
+        """
+        return self._operate("import-notes", locals())
 
     def get_node(
         self,
@@ -546,14 +563,16 @@ class Methods(ABC):
     def shared_push(self, *, progress: Callable[[int], None] | None = None) -> PushedDocument:
         """Give the team what it lacks.
 
-        That is all that is due, and the results behind the present frames.
+        That is all that is due, and the results behind the present frames; with `notes` under
+        [shared] also the notes, signed.
         """
         return self._operate("shared-push", locals())
 
     def shared_pull(self, *, progress: Callable[[int], None] | None = None) -> PulledDocument:
         """Bring here what the team has.
 
-        Every result of the namespace that is not known, for work without the server.
+        Every result of the namespace that is not known, for work without the server; with `notes`
+        under [shared] also the notes of others, as theirs.
         """
         return self._operate("shared-pull", locals())
 

@@ -175,6 +175,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "notes": Operation("frames.notebook", "notes"),
     "confirm-note": Operation("frames.notebook", "confirm_note", writes=True),
     "withdraw-note": Operation("frames.notebook", "withdraw_note", writes=True),
+    "export-notes": Operation("durable.note_lines", "export_notes", writes=True),
+    "import-notes": Operation("durable.note_lines", "import_notes", writes=True),
     "get-node": Operation("frames.read", "get_node"),
     "get-nodes": Operation("frames.read", "get_nodes"),
     "compose": Operation("search.compose", "compose", writes_with="record"),

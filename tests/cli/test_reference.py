@@ -38,6 +38,9 @@ LINES = {
     "watch": ["watch", "--once"], "log": ["log"], "diff": ["diff", "@-0", "@-0"],
     "get-node": ["get-node", "src"], "list-frames": ["list-frames", "src"],
     "put-frame": ["put-frame", "src", "-", "--type", "note", "--agent", "alice"],
+    "note": ["note", "src", "text", "--agent", "alice"], "notes list": ["notes", "list"],
+    "notes export": ["notes", "export", "my.notes"],
+    "notes import": ["notes", "import", "my.notes"],
     "compose": ["compose", "src"], "replay": ["replay", "RECORDED"],
     "compile": ["compile", "events.json"],
     "get-head": ["get-head", "src"], "get-frame": ["get-frame", "MADE"],
@@ -102,8 +105,8 @@ def test_the_json_keys_are_true(
     monkeypatch.chdir(peopled.parent)
     if name.startswith("shared"):
         monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{peopled.parent}/team.db")
-    if name == "import":
-        assert merkle("-C", peopled, *LINES["export"]).code == 0
+    if name in ("import", "notes import"):
+        assert merkle("-C", peopled, *LINES[name.replace("import", "export")]).code == 0
     if name in ("prove", "verify"):
         shutil.rmtree(peopled / ".merkle")
         assert merkle("-C", peopled, "init", "--hash", "sha256").code == 0

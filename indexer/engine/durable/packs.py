@@ -171,9 +171,9 @@ def import_pack(
             records.append(record)
     sessions, diverged = _fresh_sessions(engine, everything)
     _check_authors(frames, everything, sessions)
-    _check_replaced(frames, records)
+    check_replaced(frames, records)
     fresh = [r for r in records if not KINDS[r["kind"]].is_known(frames, r)]
-    _check_rights(frames, fresh)
+    check_rights(frames, fresh)
     durable = [record for record in fresh if record["kind"] != "memo"]
     computed = [record for record in fresh if record["kind"] == "memo"]
     engine.records.write([*durable, *sessions])
@@ -191,7 +191,7 @@ def import_pack(
     }
 
 
-def _check_rights(frames: Frames, records: Sequence[JsonObject]) -> None:
+def check_rights(frames: Frames, records: Sequence[JsonObject]) -> None:
     """Refuse notes by nobody; what their authors may not write here joins the history only."""
     here = frames.store.agents()
     coming = {record["id"] for record in records if record["kind"] == "agent"}
@@ -208,7 +208,7 @@ def _check_rights(frames: Frames, records: Sequence[JsonObject]) -> None:
                 record["head"] = False
 
 
-def _check_replaced(frames: Frames, records: Sequence[JsonObject]) -> None:
+def check_replaced(frames: Frames, records: Sequence[JsonObject]) -> None:
     """Leave out of what notes replace whatever is not a note about the same node."""
     notes = [record for record in records if record["kind"] == "frame"]
     places = {record["frame_id"]: record["path"] for record in notes}

@@ -10,10 +10,12 @@ from indexer.core import paths
 from indexer.core.arguments import AMOUNT, Shape
 from indexer.core.frames import MemoKey
 from indexer.core.tree import Tree
+from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import fresh_in
 from indexer.engine.frames.recipe import memo_key
 from indexer.engine.settings import TRUST, load_settings
 from indexer.engine.team.exchange import PUSH, Exchange, membership
+from indexer.engine.team.notes import Given, as_note, give_notes, shares_notes, take_notes
 from indexer.errors import UsageError
 from indexer.shared.base import COARSE_SECONDS, Entry, ReadOnlyError, SharedError
 from indexer.shared.client import Client
@@ -110,12 +112,17 @@ class PushedDocument(TypedDict):
     pushed: int
     offered: int
     pending: int
+    notes: int
+    """Notes that the team did not have."""
+    withheld: int
+    """Notes that were not sent because they look like they hold a secret."""
 
 
 def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDocument:
     """Give the team what it lacks.
 
-    That is all that is due, and the results behind the present frames.
+    That is all that is due, and the results behind the present frames; with `notes` under
+    [shared] also the notes, signed.
     """
     exchange = _exchange(engine)
     client = exchange.client
@@ -124,6 +131,7 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDo
             "this member only reads the team's store",
             hint="take `read_only` out of [shared] to share what is computed here",
         )
+    with_notes = shares_notes(engine, client)
     before = exchange.tally.pushed
     exchange.catch_up()
     _raise_problem(client)
@@ -135,10 +143,13 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDo
             exchange.tally.pushed += client.put(entries)
         if progress is not None:
             progress(len(group))
+    given = give_notes(engine, client) if with_notes else Given(0, 0)
     return {
         "pushed": exchange.tally.pushed - before,
         "offered": len(keys),
         "pending": ShareQueue(engine.database).count(),
+        "notes": given.sent,
+        "withheld": given.withheld,
     }
 
 
@@ -149,37 +160,53 @@ class PulledDocument(TypedDict):
     known: int
     refused: int
     reasons: dict[str, int]
+    notes: int
+    """Notes of others that were not known here."""
 
 
 def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDocument:
     """Bring here what the team has.
 
-    Every result of the namespace that is not known, for work without the server.
+    Every result of the namespace that is not known, for work without the server; with `notes`
+    under [shared] also the notes of others, as theirs.
     """
     exchange = _exchange(engine)
     client = exchange.client
+    with_notes = shares_notes(engine, client)
     before = dict(client.refused)
     after: bytes | None = b""
     pulled = seen = 0
+    lines: list[JsonObject] = []
     while after is not None:
-        entries, after = client.page(after, PUSH)
+        read, after = client.page(after, PUSH)
+        entries = []
+        for entry in read:
+            line = as_note(entry)
+            if line is None:
+                entries.append(entry)
+            elif with_notes:
+                lines.append(line)
         fresh = [entry for entry in entries if _is_news(engine.frames.heads, entry)]
         _store(engine.frames.heads, fresh)
         pulled += len(fresh)
         seen += len(entries)
         if progress is not None:
             progress(len(entries))
+    notes, unsound = take_notes(engine, lines) if lines else (0, 0)
     exchange.note_refused()
     refused = {
         reason: count - before.get(reason, 0)
         for reason, count in sorted(client.refused.items())
         if count > before.get(reason, 0)
     }
+    if unsound:
+        refused["note"] = unsound
     return {
         "pulled": pulled,
         "known": seen - pulled,
         "refused": sum(refused.values()),
         "reasons": refused,
+        "notes": notes,
     }
 
 
