@@ -57,9 +57,6 @@ def text_terms(counts: Mapping[int, int], usual: Norm) -> TextTerms:
     """What a text is worth for the terms that it has so often."""
     length = sum(counts.values())
     norm = usual.of(length)
-    known: dict[int, int] = {}
-    for count in counts.values():
-        if count not in known:
-            known[count] = gain(count, norm)
-    gains = bytes([known[count] for count in counts.values()])
+    known = {count: gain(count, norm) for count in set(counts.values())}
+    gains = bytes(map(known.__getitem__, counts.values()))
     return TextTerms(array("I", counts), gains, length)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 
@@ -17,19 +19,37 @@ class Role(IntEnum):
     """Translations, vendored and generated files: nobody's own words."""
 
 
-_MADE: Final = re.compile(
-    r"(^|/)(locale|locales|translations|vendor|vendored|third_party|node_modules|dist)/"
-    r"|\.(po|pot|mo|lock|map|min\.js|min\.css)$|(^|/)package-lock\.json$|(^|/)go\.sum$"
-    r"|(_pb2(_grpc)?\.pyi?|\.pb\.go|\.generated\.\w+)$"
+# By the folders that a file is in, each with its slash.
+_FOLDERS: Final = (
+    (
+        Role.MADE,
+        r"(^|/)(locale|locales|translations|vendor|vendored|third_party|node_modules|dist)/",
+    ),
+    # A folder `test` inside a package may well be the package's own; only at the top it is not.
+    (
+        Role.TEST,
+        r"(^|/)(tests|__tests__|testdata|spec|specs|js_tests)/|^test/|(^|/)src/test/",
+    ),
+    (Role.DOCUMENT, r"(^|/)docs?/"),
 )
-# A folder `test` inside a package may well be the package's own; only at the top it is not.
-_TEST: Final = re.compile(
-    r"(^|/)(tests|__tests__|testdata|spec|specs|js_tests)/|^test/|(^|/)src/test/"
-    r"|(^|/)test_[^/]*$|_test\.\w+$|\.(test|spec)\.\w+$|(^|/)(tests|conftest)\.py$"
+# By its own name.
+_NAMES: Final = (
+    (
+        Role.MADE,
+        r"\.(po|pot|mo|lock|map|min\.js|min\.css)$|^package-lock\.json$|^go\.sum$"
+        r"|(_pb2(_grpc)?\.pyi?|\.pb\.go|\.generated\.\w+)$",
+    ),
+    (
+        Role.TEST,
+        r"^test_|_test\.\w+$|\.(test|spec)\.\w+$|^(tests|conftest)\.py$",
+    ),
+    (
+        Role.DOCUMENT,
+        r"\.(rst|md|markdown|adoc|txt)$|^(CHANGELOG|CHANGES|NEWS|HISTORY|AUTHORS)",
+    ),
 )
-_DOCUMENT: Final = re.compile(
-    r"(^|/)docs?/|\.(rst|md|markdown|adoc|txt)$|(^|/)(CHANGELOG|CHANGES|NEWS|HISTORY|AUTHORS)[^/]*$"
-)
+_IN_FOLDER: Final = [(role, re.compile(pattern)) for role, pattern in _FOLDERS]
+_IN_NAME: Final = [(role, re.compile(pattern)) for role, pattern in _NAMES]
 
 # Words by which a question asks for what otherwise weighs less. `test` alone does not: it is as
 # often said of the thing that runs tests.
@@ -50,12 +70,23 @@ _PHRASES: Final = {
 
 
 def role_of(path: str) -> Role:
-    """The role that a path tells of."""
-    if _MADE.search(path):
-        return Role.MADE
-    if _TEST.search(path):
-        return Role.TEST
-    return Role.DOCUMENT if _DOCUMENT.search(path) else Role.SOURCE
+    """The role that a path tells of: the one that weighs least of its folders' and its name's."""
+    folder, slash, name = path.rpartition("/")
+    of_folder = _of_folder(folder + slash)
+    return max(of_folder, _of_name(name)) if of_folder is not Role.MADE else of_folder
+
+
+@lru_cache(maxsize=1 << 12)
+def _of_folder(folder: str) -> Role:
+    return _first(_IN_FOLDER, folder)
+
+
+def _of_name(name: str) -> Role:
+    return _first(_IN_NAME, name)
+
+
+def _first(signs: Iterable[tuple[Role, re.Pattern[str]]], text: str) -> Role:
+    return next((role for role, sign in signs if sign.search(text)), Role.SOURCE)
 
 
 def roles_asked_for(question: str) -> frozenset[Role]:

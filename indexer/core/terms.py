@@ -42,7 +42,8 @@ _part_terms: dict[str, int | None] = {}
 
 def stem(word: str) -> str:
     """A word without the endings of number and tense, so that `parsing` finds `parse`."""
-    if len(word) < 4 or not word.isascii():
+    # Only these letters end what is taken away.
+    if len(word) < 4 or word[-1] not in "sgde" or not word.isascii():
         return word
     if word.endswith("ies") and len(word) > 4:
         word = word[:-3] + "y"
@@ -51,8 +52,10 @@ def stem(word: str) -> str:
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
     for ending in ("ing", "ed"):
+        if not word.endswith(ending):
+            continue
         left = word[: -len(ending)]
-        if word.endswith(ending) and len(left) >= 3 and _VOWEL.search(left):
+        if len(left) >= 3 and _VOWEL.search(left):
             doubled = len(left) > 3 and left[-1] == left[-2] and left[-1] not in "lsz"
             word = left[:-1] if doubled else left
             break
@@ -130,13 +133,12 @@ def terms_of(counted: Mapping[str, int]) -> dict[int, int]:
     """How often each term occurs in identifiers that occur so often."""
     counts: dict[int, int] = {}
     known = _terms_of
+    if len(known) >= _REMEMBERED:
+        known.clear()
+    for identifier in [one for one in counted if one not in known]:
+        known[identifier] = _terms_for(identifier)
     for identifier, count in counted.items():
-        terms = known.get(identifier)
-        if terms is None:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            terms = known[identifier] = _terms_for(identifier)
-        for term in terms:
+        for term in known[identifier]:
             if term in counts:
                 counts[term] += count
             else:

@@ -73,7 +73,8 @@ def _symbols(walk: Walk) -> list[CodeSymbol]:
         parent = around[-1] if around else _NO_PARENT
         around.append(len(made))
         above = made[parent].symbol if parent >= 0 else ""
-        above = ".".join(filter(None, (above, shown(symbol.owner))))
+        if symbol.owner:
+            above = ".".join(filter(None, (above, shown(symbol.owner))))
         kind = symbol.kind
         inside = parent >= 0 and made[parent].kind in _OF_TYPES
         if kind == "function" and (inside or symbol.owner):
@@ -84,7 +85,7 @@ def _symbols(walk: Walk) -> list[CodeSymbol]:
                 name,
                 cut(f"{above}.{name}" if above else name, MAX_SYMBOL),
                 cut(shown(walk.signature(symbol)), MAX_TEXT),
-                cut(shown(symbol.doc), MAX_TEXT),
+                cut(shown(symbol.doc), MAX_TEXT) if symbol.doc else "",
                 symbol.line,
                 symbol.end_line,
                 symbol.start,

@@ -139,6 +139,7 @@ _FRAME_COLUMNS: Final = (
     "seq, frame_id, path, type, agent, basis, content, node_id, inputs, meta, created_ns"
 )
 
+_ACTIONS: Final = {action.value: action for action in Action}
 _HEADS: Final = (
     "SELECT path, type, agent, frame_id, basis, content, verified, config, action FROM head_log"
     " {where} QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
@@ -179,10 +180,20 @@ class FrameStore:
         """Every head that a generator keeps; what many have alike is one object in memory."""
         same: dict[bytes | None, bytes | None] = {}
         words: dict[str, str] = {}
-        for row in self._database.stream(_HEADS.format(where="")):
-            (path, kind, agent), head = _head(row)
-            shared = head._replace(config=same.setdefault(head.config, head.config))
-            yield (path, words.setdefault(kind, kind), words.setdefault(agent, agent)), shared
+        for (
+            path,
+            kind,
+            agent,
+            frame,
+            basis,
+            content,
+            verified,
+            config,
+            action,
+        ) in self._database.stream(_HEADS.format(where="")):
+            shared = same.setdefault(config, config)
+            head = Head(frame, basis, content, verified, shared, _ACTIONS[action])
+            yield (path, words.setdefault(kind, kind), words.setdefault(agent, agent)), head
 
     def live_notes(self, path: str | None = None) -> list[NoteState]:
         """The notes that count, of one path or all, the one that was written last at the end."""

@@ -45,6 +45,9 @@ PARTS: Final = 16
 """Into how many parts postings are divided where all of them are gone through."""
 
 
+_BYTES: Final = [bytes((value,)) for value in range(256)]
+
+
 def nothing() -> Found:
     """Nobody."""
     return array("I"), bytearray()
@@ -96,15 +99,24 @@ def index_bodies(
 
 def posting_rows(space: int, texts: Iterable[tuple[int, TextTerms]]) -> list[PostingRow]:
     """One row per term of some texts, whose numbers must rise."""
-    terms: dict[int, Found] = {}
+    terms: dict[int, list[int]] = {}
     for number, text in texts:
+        above = number << 8
         for term, gain in zip(text.terms, text.gains, strict=True):
-            found = terms.get(term)
-            if found is None:
-                found = terms[term] = nothing()
-            found[0].append(number)
-            found[1].append(gain)
-    return _rows(space, terms)
+            if term in terms:
+                terms[term].append(above | gain)
+            else:
+                terms[term] = [above | gain]
+    rows: list[PostingRow] = []
+    for term, found in terms.items():
+        if len(found) == 1:
+            # Most terms stand in one text of a batch.
+            alone = found[0]
+            rows.append((term, space, (alone >> 8).to_bytes(4, "little"), _BYTES[alone & 255]))
+        else:
+            numbers = array("I", [one >> 8 for one in found])
+            rows.append((term, space, _packed(numbers), bytes([one & 255 for one in found])))
+    return rows
 
 
 def _rows(space: int, terms: Mapping[int, Found]) -> list[PostingRow]:

@@ -82,9 +82,12 @@ class Corpus:
         if self._tree is None or moved is None:
             self._tree = None
             self._clear()
+            folders = dict(tree.folders())
             for slot, live in self._heads.live():
                 for path, head in live:
-                    if tree.get(path) is not None:
+                    above, _, name = path.rpartition("/")
+                    folder = folders.get(above)
+                    if not path or (folder is not None and name in folder.entries):
                         self._put((path, *slot), head)
         else:
             for key, old, new in moved:

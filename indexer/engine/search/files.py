@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate, islice
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
@@ -16,6 +19,35 @@ from indexer.generators.facts import facts_key
 
 LastKnown = Callable[[str], Iterable[ContentId]]
 """The contents of a file that its frames were last made from."""
+
+
+class Names:
+    """The names of a tree as one text, in which a word is found without reading them all."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._paths = [path for path, _ in tree.walk() if path]
+        names = [paths.split(path)[1].lower().replace("_", "") for path in self._paths]
+        self._text = "\n".join(names)
+        self._starts = array("I", [0, *accumulate(len(name) + 1 for name in names)])
+        self._found: dict[str, list[str]] = {}
+
+    def having(self, word: str, most: int) -> list[str]:
+        """The paths whose own name has a word; none where too many have it."""
+        if word not in self._found:
+            found = list(islice(self._search(word), most + 1))
+            self._found[word] = found if len(found) <= most else []
+        return self._found[word]
+
+    def _search(self, word: str) -> Iterator[str]:
+        # A stem is the beginning of its word, but for a last `y` that may have been `ies`.
+        needle = word[:-1] if word.endswith("y") else word
+        at = self._text.find(needle)
+        while at >= 0:
+            place = bisect_right(self._starts, at) - 1
+            path = self._paths[place]
+            if word in words_in(paths.split(path)[1]):
+                yield path
+            at = self._text.find(needle, self._starts[place + 1])
 
 
 class Files:
@@ -38,19 +70,21 @@ class Files:
         self._numbers: dict[str, int] = {}
         self._waiting: set[str] = set()
         """Files whose facts are not stored yet; till then those count of what frames tell of."""
-        self._names: dict[str, list[str]] = {}
-        self._named: set[str] = set()
+        self._names: Names | None = None
 
     def bring_up_to_date(self, tree: Tree, known: Mapping[FactsKey, int]) -> None:
         """Follow the paths that came and went, and the facts that were found out."""
         old = self._tree
         if old is None:
+            self._names = None
             for path, entry in tree.walk():
                 self._put(path, entry, known)
         elif old is not tree:
             for path, was, now in tree_changes(old, tree):
                 if was is not None and was.kind is Kind.FILE:
                     self._drop(path)
+                if was is None or now is None:
+                    self._names = None
                 if now is not None:
                     self._put(path, now, known)
         self._tree = tree
@@ -61,10 +95,6 @@ class Files:
                 self._put(path, now, known)
 
     def _put(self, path: str, entry: Entry, known: Mapping[FactsKey, int]) -> None:
-        if path not in self._named:
-            self._named.add(path)
-            for word in words_in(paths.split(path)[1]) if path else ():
-                self._names.setdefault(word, []).append(path)
         if entry.kind is not Kind.FILE:
             return
         number = known.get(facts_key(path, entry.content_id))
@@ -80,20 +110,22 @@ class Files:
             self._paths.extend([()] * more)
             self.live.extend(bytes(more))
             self.roles.extend(bytes(more))
-        self._hold(number, (*self._paths[number], path))
+        held, role = self._paths[number], role_of(path)
+        self._paths[number] = (*held, path)
+        # Roles are in the order of what they weigh.
+        self.roles[number] = min(self.roles[number], role) if held else role
+        self.count += not held
+        self.live[number] = 1
 
     def _drop(self, path: str) -> None:
         self._waiting.discard(path)
         number = self._numbers.pop(path, None)
         if number is not None:
-            self._hold(number, tuple(one for one in self._paths[number] if one != path))
-
-    def _hold(self, number: int, held: tuple[str, ...]) -> None:
-        self._paths[number] = held
-        self.count += bool(held) - self.live[number]
-        self.live[number] = bool(held)
-        # Roles are in the order of what they weigh.
-        self.roles[number] = min(map(role_of, held), default=Role.SOURCE)
+            held = tuple(one for one in self._paths[number] if one != path)
+            self._paths[number] = held
+            self.roles[number] = min(map(role_of, held), default=Role.SOURCE)
+            self.count -= not held
+            self.live[number] = bool(held)
 
     def number(self, path: str) -> int | None:
         """The number of a file's facts."""
@@ -109,10 +141,11 @@ class Files:
 
     def named(self, word: str, most: int) -> list[str]:
         """The paths in the tree whose own name has a word; none where too many have it."""
-        found = self._names.get(word, [])
-        if len(found) > most or self._tree is None:
+        if self._tree is None:
             return []
-        return [path for path in found if self._tree.get(path) is not None]
+        if self._names is None:
+            self._names = Names(self._tree)
+        return self._names.having(word, most)
 
     def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
         """Those of some numbers that a file has."""
