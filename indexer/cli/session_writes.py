@@ -279,6 +279,10 @@ def _budget(document: Mapping[str, Any]) -> str:
     "--policy", metavar="JSON", callback=json_object, help="By which it is compiled for that."
 )
 @click.option(
+    "--before", metavar="BLOCK", callback=plain_text,
+    help="It was sent before this block was added, such as its answer.",
+)  # fmt: skip
+@click.option(
     "--sent-sha256", metavar="HASH", callback=plain_text, help="Of what was sent, to be compared."
 )
 @by_agent

@@ -9,7 +9,14 @@ from typing import Any, Final
 from indexer.compiler import SCHEMA_VERSION as STAGES
 from indexer.compiler import VERSIONS, compile_stages
 from indexer.compose.relevance import Statistics
-from indexer.compose.rendering import SOURCE, Message, message, source_message
+from indexer.compose.rendering import (
+    SOURCE,
+    Message,
+    bare_message,
+    bare_source_message,
+    message,
+    source_message,
+)
 from indexer.compose.request import Request
 from indexer.compose.selection import Omitted, Selection, Source
 from indexer.core.canonical import canonical_json, content_hash
@@ -18,9 +25,10 @@ from indexer.core.paths import on_screen
 
 KIND: Final = "context"
 _LONGEST_NAME: Final = 160
-SCHEMA_VERSION: Final = "2"
-READABLE: Final = ("1", SCHEMA_VERSION)
-"""Versions that can be replayed; the first shows frames only."""
+SCHEMA_VERSION: Final = "3"
+READABLE: Final = ("1", "2", SCHEMA_VERSION)
+"""Versions that can be replayed: the first shows frames only, the second without a fence."""
+_BARE: Final = READABLE[:2]
 
 Json = dict[str, Any]
 
@@ -123,6 +131,7 @@ _LEFT: Final[_Shape] = {"frame_id": _hash_or_none, "path": _text, "reason": _tex
 _CORPUS: Final[Mapping[str, _Shape]] = {
     "1": {"bodies": _count, "total_length": _count, "names": _count, "words": _object},
     "2": {"files": _count, "words": _object},
+    "3": {"files": _count, "words": _object},
 }
 
 
@@ -287,6 +296,9 @@ def replay_messages(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> l
 
 def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Message]:
     items = manifest["items"]
+    of_frame, of_source = message, source_message
+    if manifest["schema_version"] in _BARE:
+        of_frame, of_source = bare_message, bare_source_message
     messages: list[Message] = [{} for _ in items]
     for item in items:
         body = bodies.get(item["content_sha256"])
@@ -298,9 +310,9 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
         if not isinstance(place, int) or not 0 <= place < len(items) or messages[place]:
             raise ManifestProblem("its messages have no clear order")
         messages[place] = (
-            source_message(item["path"], item["symbol"], item["lines"][0], item["lines"][1], body)
+            of_source(item["path"], item["symbol"], item["lines"][0], item["lines"][1], body)
             if _is_source(item)
-            else message(
+            else of_frame(
                 item["path"],
                 item["type"],
                 item["agent"],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from indexer.mcp.answers import IDS
+from indexer.sessions.providers import FORMATS
 
 Schema = dict[str, Any]
 
@@ -24,11 +25,14 @@ NODE: Final[Schema] = {"type": "string", "description": "path ('' is the root) o
 SESSION_ACTIONS: Final = (
     "list", "show", "log", "new", "append", "edit", "set", "annotate", "commit", "select", "diff",
     "render", "compile", "pull", "record", "fork", "merge", "rename", "delete", "restore",
+    "budget", "tree",
 )  # fmt: skip
 SESSION_IDS: Final = frozenset(
     ["id", "ids", "commit", "target", "turn", "head", "reply_to", "added", "removed", "changed"]
 )
-SESSION_READS: Final = frozenset({"list", "show", "log", "select", "diff", "render", "compile"})
+SESSION_READS: Final = frozenset(
+    {"list", "show", "log", "select", "diff", "render", "compile", "tree"}
+)
 
 SEARCH_KINDS: Final = (
     "frame", "text", "symbol", "definition", "reference", "caller", "callee", "impact",
@@ -60,8 +64,8 @@ class Declaration:
 
     def budget(self, given: Mapping[str, Any]) -> int:
         """Tokens that an answer may have."""
-        # A new session's budget is what it will hold, not what is said about that.
-        is_asked = self.limit in given and given.get("action") != "new"
+        # A session's own budget is what it will hold, not what is said about that.
+        is_asked = self.limit in given and given.get("action") not in ("new", "budget")
         return int(given[self.limit]) if self.limit and is_asked else self.tokens
 
     @property
@@ -193,6 +197,7 @@ TOOLS: Final = (
             "selector": TEXT,
             "snapshots": {**TEXTS, "description": "such as @t0; two for diff"},
             "nodes": TEXTS, "query": TEXT, "budget": COUNT, "ttl": COUNT,
+            "format": {"enum": list(FORMATS), "description": "for compile"},
         },
         required=("action",),
         reads_only=False,

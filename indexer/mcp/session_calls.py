@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def session(calls: Calls, workspace: Workspace, given: Document) -> Answer:
     """Do what the action says; whatever writes needs an agent that may."""
     action = given["action"]
-    if action not in SESSION_READS:
+    asks = action == "budget" and "budget" not in given
+    if not asks and action not in SESSION_READS:
         workspace.agent_require(calls.writer(), "write")
     if action == "record":
         asked: Document = {key: given[key] for key in ("nodes", "query", "ids") if key in given}
@@ -46,7 +47,7 @@ def _thread(result: Document) -> list[Entry]:
 
 def _messages(result: Document) -> list[Entry]:
     """The messages of a compilation."""
-    del result["hashes"]
+    result.pop("hashes", None)
     return [
         Entry("messages", one, *_text(one.pop("content", ""))) for one in result.pop("messages")
     ]
@@ -132,6 +133,12 @@ def _pull(workspace: Workspace, given: _Given) -> Mapping[str, Any]:
     )
 
 
+def _budget(workspace: Workspace, given: _Given) -> Mapping[str, Any]:
+    limit = given.some("budget")
+    changes = {"limit": limit["budget"], **given.author()} if limit else {}
+    return workspace.session_budget(given.need("name"), **changes)
+
+
 ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Mapping[str, Any]]]] = {
     "list": lambda workspace, given: workspace.session_list(),
     "show": lambda workspace, given: workspace.session_show(
@@ -188,6 +195,10 @@ ACTIONS: Final[Mapping[str, Callable[[Workspace, _Given], Mapping[str, Any]]]] =
     "render": lambda workspace, given: workspace.session_render(
         given.need("name"), given.snapshot()
     ),
-    "compile": lambda workspace, given: workspace.session_compile(given.need("name")),
+    "compile": lambda workspace, given: workspace.session_compile(
+        given.need("name"), form=given.some("format").get("format")
+    ),
+    "budget": _budget,
+    "tree": lambda workspace, given: workspace.session_tree(given.need("name")),
     "pull": _pull,
 }

@@ -742,6 +742,7 @@ class Methods(ABC):
         form: str | None = None,
         roles: Mapping[str, str] | None = None,
         policy: Mapping[str, Any] | None = None,
+        before: str | None = None,
         sent_sha256: str | None = None,
         agent: str | None = None,
     ) -> AttemptDocument:
@@ -749,8 +750,9 @@ class Methods(ABC):
 
         The first record of an attempt keeps the hash of what is sent: the thread of the work in
         progress, or the session compiled in a form (`messages`, `openai`, `anthropic`).
-        `session render NAME attempt:ID` gives the same bytes again. A hash that the client has
-        of what it sent is compared, and refused where it is another.
+        `session render NAME attempt:ID` gives the same bytes again. One that is recorded after its
+        answer was added names that block in `before`. A hash that the client has of what it sent is
+        compared, and refused where it is another.
         """
         return self._operate("session-attempt", locals())
 

@@ -18,6 +18,7 @@ from indexer.sessions.context import Label
 from indexer.sessions.effective import Effective
 from indexer.sessions.pairing import call_ids, unpaired
 from indexer.sessions.providers import FORMATS
+from indexer.sessions.records import CommitRecord, Record
 
 THREAD: Final = "thread"
 MESSAGES: Final = "messages"
@@ -107,18 +108,32 @@ def sent_data(data: bytes, sending: Sending, records: int) -> dict[str, Any]:
     return {**told, **sending.to_json()}
 
 
+def came_with(records: Sequence[Record], node_id: str) -> int:
+    """The number of the record that a block came with."""
+    for seq in range(len(records) - 1, -1, -1):
+        record = records[seq]
+        if isinstance(record, CommitRecord) and record.node_id == node_id:
+            return seq
+    raise SentError(
+        f"there is no block {node_id!r} in this session",
+        hint="`merkle session log NAME` lists them with their ids",
+    )
+
+
 def is_sent_data(told: Mapping[str, Any], records: int) -> bool:
     """Whether an attempt that is record number `records` can have kept this."""
     try:
         sending = Sending.from_json(told)
     except (KeyError, TypeError, AttributeError, UsageError):
         return False
-    digest = told.get("sha256")
+    digest, made_from = told.get("sha256"), told.get("records")
     return (
-        isinstance(digest, str)
+        type(made_from) is int
+        and 0 < made_from <= records
+        and isinstance(digest, str)
         and re.fullmatch("[0-9a-f]{64}", digest) is not None
         and type(told.get("bytes")) is int
-        and told == {**sent_data(b"", sending, records), "sha256": digest, "bytes": told["bytes"]}
+        and told == {**sent_data(b"", sending, made_from), "sha256": digest, "bytes": told["bytes"]}
     )
 
 

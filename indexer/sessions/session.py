@@ -44,7 +44,15 @@ from indexer.sessions.render import provider_thread, thread_bytes
 from indexer.sessions.selector import Between, SelectorError
 from indexer.sessions.selector_eval import evaluate
 from indexer.sessions.selector_parser import parse_selector
-from indexer.sessions.sent import THREAD, Sending, SentError, check_sent, sent_bytes, sent_data
+from indexer.sessions.sent import (
+    THREAD,
+    Sending,
+    SentError,
+    came_with,
+    check_sent,
+    sent_bytes,
+    sent_data,
+)
 from indexer.sessions.state import TICK_NS, Seal, State
 from indexer.sessions.stored_records import RecordList
 from indexer.sessions.view import View
@@ -225,12 +233,20 @@ class Session:
         attempt: Attempt,
         sending: Sending | None = None,
         plugins: Plugins | None = None,
+        before: str | None = None,
     ) -> Plan:
-        """Plan to record a provider call, with what the work in progress gives to send."""
+        """Plan to record a provider call, with what the work in progress gives to send.
+
+        An attempt that is recorded late names the block `before` which it was sent.
+        """
         sent = None
         if attempt.attempt_id not in self.state.log.attempts:
             how = sending if sending is not None else Sending()
-            sent = sent_data(_sent(self.state, how, plugins), how, self.state.next_seq)
+            state, records = self.state, self.state.next_seq
+            if before is not None:
+                records = came_with(self.state.records, before)
+                state = replay_state(self.state.records.first(records), verify=False)
+            sent = sent_data(_sent(state, how, plugins), how, records)
         return self._plan(ops.plan_attempt(self.state, attempt, self.now(), sent))
 
     def plan_budget(self, budget: TokenBudget) -> Plan:

@@ -12,6 +12,7 @@ from indexer.compose.candidates import Candidate, Loaded
 from indexer.compose.rendering import message
 from indexer.compose.request import Request
 from indexer.compose.selection import FIRST_OMITTED, Group, Omitted, Selection, select
+from indexer.core.fence import unfenced
 from indexer.core.frames import Freshness
 from indexer.core.tokens import NullTokenCounter, TiktokenCounter, TokenCounter
 from tests.support.candidates import candidate, loaded
@@ -90,9 +91,9 @@ def test_what_is_too_large_does_not_keep_out_what_fits() -> None:
 
 
 def test_many_misses_do_not_keep_out_what_fits() -> None:
-    """A frame of twelve tokens is found behind any number that are too large."""
+    """A small frame is found behind any number that are too large."""
     texts = ["word " * 500] * 50 + ["small"]
-    selection, omitted, rows = run(texts, Request(budget=40))
+    selection, omitted, rows = run(texts, Request(budget=70))
     assert [item.loaded.candidate for item in selection.items if item.loaded] == [rows[-1]]
     assert omitted.counts == {"budget": 50}
 
@@ -136,7 +137,9 @@ def test_what_is_not_fresh_says_so_or_stays_out(state: Freshness) -> None:
             (reason,) = omitted.counts
             assert state.value in reason
         else:
-            assert f", {state.value})" in selection.messages()[0]["content"].splitlines()[0]
+            assert (
+                f", {state.value})" in unfenced(selection.messages()[0]["content"]).splitlines()[0]
+            )
 
 
 def test_messages_stand_in_the_order_of_storing_whatever_was_chosen_first() -> None:
@@ -146,5 +149,5 @@ def test_messages_stand_in_the_order_of_storing_whatever_was_chosen_first() -> N
         [Group("", rows)], Request(), lambda chunk: loaded(chunk, dict(by_id)), COUNTER, Omitted()
     )
     assert [item.loaded.candidate for item in selection.items] == rows
-    shown = [one["content"].rpartition("\n\n")[2] for one in selection.messages()]
+    shown = [unfenced(one["content"]).rpartition("\n\n")[2] for one in selection.messages()]
     assert shown == [row.path for row in reversed(rows)]

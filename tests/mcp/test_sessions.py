@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,31 @@ def test_it_is_the_same_session_that_commands_see(served: Path) -> None:
     assert answer(result)["token_count"] == expected["token_count"]
 
 
+def test_a_provider_s_form_the_budget_and_the_tree(served: Path) -> None:
+    name = {"name": "formed"}
+    session(served, "new", **name)
+    session(served, "append", **name, type="instruction", text="Be brief.")
+    said = session(served, "append", **name, type="dialogue", role="user", text="Why?")["id"]
+    for form in ("openai", "anthropic"):
+        result = call(served, None, "session", action="compile", format=form, **name)
+        with Workspace.open(served) as workspace:
+            expected = workspace.session_compile("formed", form=form)
+        assert len(texts(result)) == len(expected["messages"])
+        assert answer(result).get("system") == expected.get("system")
+    assert session(served, "budget", None, **name)["max_tokens"] is None
+    assert session(served, "budget", budget=90, **name)["max_tokens"] == 90
+    shown = session(served, "tree", None, **name)
+    assert said[:12] in json.dumps(shown["tree"])
+    assert len(shown["nodes"]) == 2
+    session(served, "delete", **name)
+
+
 @pytest.mark.parametrize("agent", ["bob", "nobody", None], ids=["reader", "unknown", "none"])
 def test_only_writers_change_one(served: Path, agent: str | None) -> None:
     before = answer(call(served, None, "session", action="list"))
     for action in set(SESSION_ACTIONS) - SESSION_READS:
         arguments = {"action": action, "name": "forbidden", "type": "output", "text": "x"}
+        arguments |= {"budget": 5000} if action == "budget" else {}
         error = refusal(call(served, agent, "session", **arguments))
         assert error["code"] == "agent", action
         assert "merkle agent add" in error["hint"]

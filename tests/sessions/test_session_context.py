@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from indexer.core.canonical import canonical_json
 from indexer.core.clock import ManualClock
+from indexer.core.fence import fenced, unfenced
 from indexer.sessions import CompileOptions, Placement, Session, make_content
-from indexer.sessions.context import Label, fenced, unfenced
+from indexer.sessions.context import Label
 
 ATTACKS = [
     "",

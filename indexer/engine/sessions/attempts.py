@@ -45,6 +45,7 @@ def attempt(
     form: Form | None = None,
     roles: Mapping[str, str] | None = None,
     policy: Mapping[str, Any] | None = None,
+    before: str | None = None,
     sent_sha256: str | None = None,
     agent: str | None = None,
 ) -> AttemptDocument:
@@ -52,8 +53,9 @@ def attempt(
 
     The first record of an attempt keeps the hash of what is sent: the thread of the work in
     progress, or the session compiled in a form (`messages`, `openai`, `anthropic`).
-    `session render NAME attempt:ID` gives the same bytes again. A hash that the client has
-    of what it sent is compared, and refused where it is another.
+    `session render NAME attempt:ID` gives the same bytes again. One that is recorded after its
+    answer was added names that block in `before`. A hash that the client has of what it sent is
+    compared, and refused where it is another.
     """
     # A provider's message may repeat the key that it refuses.
     error = mask(error) if error is not None else None
@@ -64,14 +66,30 @@ def attempt(
         how = Sending(form or THREAD, False, dict(roles or {}), policy)
         if how.form != THREAD and attempt_id not in session.state.log.attempts:
             how = replace(how, labels=labels_of(engine, session.effective()))
-        made = session.plan_attempt(told, how, plugins)
+        if before is None and sent_sha256 is None:
+            _check_not_late(session, told)
+        made = session.plan_attempt(told, how, plugins, before)
         sent = op_data(made).get("sent", {}).get("sha256")
         if sent_sha256 is not None and sent_sha256 != sent:
             raise SentError(
                 f"what this session gives has the SHA-256 {sent}, which is not what was sent",
-                hint="record the attempt before anything is added to the session",
+                hint="name the first block that was added since with `--before ID`",
             )
         return made
 
     _, plan = engine.sessions.write(name, record, checked_author(engine, agent))
     return {"attempt": dict(op_data(plan))}
+
+
+def _check_not_late(session: Session, told: Attempt) -> None:
+    """Refuse an attempt that has ended and would take its own answer for what it sent."""
+    blocks = session.effective() if told.status == "completed" else []
+    if not blocks or told.attempt_id in session.state.log.attempts:
+        return
+    last = blocks[-1]
+    if last.content.get("role") == "assistant":
+        raise SentError(
+            f"attempt {told.attempt_id!r} has ended, and the session ends with an answer:"
+            " what was sent is not what it holds now",
+            hint=f"say before which block it was sent: --before {last.node.id}",
+        )

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.compiler.preview import preview
+from indexer.core.fence import unfenced
 from indexer.engine.documents import JsonObject
 from indexer.engine.sessions.labels import labels_of
 from indexer.engine.sessions.policies import agreed_plugins
 from indexer.sessions import CompileOptions, Session
 from indexer.sessions.compile import Compiled, compile_blocks
 from indexer.sessions.content import RESULT, text_of
-from indexer.sessions.context import is_context, unfenced
+from indexer.sessions.context import is_context
 from indexer.sessions.effective import Effective
 from indexer.sessions.view import View
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from indexer.core.fence import unfenced
 from indexer.engine.code.source import show
 from indexer.engine.frames.find import UnknownFrameError
 from indexer.engine.frames.read import FrameDocument, get_frame
 from indexer.errors import MerkleError
 from indexer.sessions.content import text_of
-from indexer.sessions.context import CONTENT_ID, FRESH, PATH, SYMBOL, Label, is_context, unfenced
+from indexer.sessions.context import CONTENT_ID, FRESH, PATH, SYMBOL, Label, is_context
 from indexer.sessions.effective import Effective
 from indexer.store.sessions import FRAME_ATTRIBUTE
 

@@ -11,7 +11,7 @@ from indexer.engine.search.compose import ContextDocument, compose
 from indexer.engine.sessions.author import checked_author
 from indexer.sessions import CommitRecord, Placement, Session, make_content
 from indexer.sessions import context as attributes
-from indexer.sessions.context import KIND, NODE_TYPE, fenced
+from indexer.sessions.context import KIND, NODE_TYPE
 from indexer.store.sessions import FRAME_ATTRIBUTE
 
 if TYPE_CHECKING:
@@ -93,14 +93,13 @@ def pull(
         max_frames=max_frames,
         require_fresh=require_fresh,
     )
-    messages = [{**one, "content": fenced(one["content"])} for one in composed["messages"]]
-    kept = _within(engine, composed, messages)
+    messages = composed["messages"]
 
     def append(session: Session) -> PulledContextDocument:
         warnings: list[str] = []
         records = []
         # Items are in order of relevance, messages in that of their frames; an item knows its own.
-        for item in sorted(kept, key=lambda item: int(item["message"])):
+        for item in sorted(composed["items"], key=lambda item: int(item["message"])):
             message = messages[item["message"]]
             content = make_content("dialogue", text=message["content"], role=message["role"])
             plan = session.plan_append(content, _where(composed, item, ttl, offset))
@@ -110,22 +109,6 @@ def pull(
         return _document(session, records, composed["omitted"], warnings)
 
     return sessions.write_several(name, append, _told_again, author)
-
-
-def _within(
-    engine: Engine, composed: ContextDocument, messages: Sequence[Mapping[str, str]]
-) -> list[JsonObject]:
-    """The most relevant items that fit the budget with their fences; the others are told of."""
-    kept: list[JsonObject] = []
-    chosen: list[Mapping[str, str]] = []
-    for item in composed["items"]:
-        more = [*chosen, messages[item["message"]]]
-        if engine.counter.count_messages(more) <= composed["budget"]:
-            kept, chosen = [*kept, item], more
-        else:
-            counts = composed["omitted"]["counts"]
-            counts["budget"] = counts.get("budget", 0) + 1
-    return kept
 
 
 def _where(composed: ContextDocument, item: Mapping[str, Any], ttl: int, offset: int) -> Placement:

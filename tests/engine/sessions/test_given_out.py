@@ -10,9 +10,9 @@ import pytest
 
 from indexer.compiler import PluginError
 from indexer.core.clock import ManualClock
+from indexer.core.fence import unfenced
 from indexer.engine.settings import trust
 from indexer.errors import UsageError
-from indexer.sessions.context import unfenced
 from tests.support.space import Space, python
 
 

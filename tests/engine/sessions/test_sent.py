@@ -14,6 +14,7 @@ from indexer.core.clock import ManualClock
 from indexer.engine.durable.repair import repair
 from indexer.errors import MerkleError
 from indexer.sessions.documents import log_checksum
+from indexer.sessions.sent import SentError
 from tests.support.chats import CHATS, called_and_answered, ends_exchange, messages_of
 from tests.support.space import Space, python
 
@@ -267,3 +268,29 @@ def test_what_cannot_be_given_again_is_said_so(space: Space) -> None:
     engine.session_import(name="forged", data=json.dumps(document))
     with pytest.raises(MerkleError, match="no longer give"):
         engine.session_render("forged", "attempt:a")
+
+
+def test_an_attempt_that_is_recorded_after_its_answer_says_before_what_it_was_sent(
+    space: Space,
+) -> None:
+    engine = space.engine
+    engine.session_append("talk", type="dialogue", role="user", text="what is a tide?")
+    early = {form: started(space, f"e-{form}", form=form)["sent"] for form in ("thread", *FORMS)}
+    answer = engine.session_append("talk", type="dialogue", role="assistant", text="water")
+    ended = {"status": "completed", "provider": "p", "model": "m"}
+    with pytest.raises(SentError, match="ends with an answer") as refused:
+        engine.session_attempt("talk", "late", **ended)
+    assert answer["id"] in str(refused.value.hint)
+    for form, sent in early.items():
+        told = engine.session_attempt("talk", form, form=form, before=answer["id"], **ended)
+        assert told["attempt"]["sent"]["sha256"] == sent["sha256"]
+    engine.session_commit("talk")
+    for form in early:
+        assert rendered(space, form) == rendered(space, f"e-{form}")
+        assert b"water" not in rendered(space, form)
+    with pytest.raises(SentError, match="no block"):
+        engine.session_attempt("talk", "other", before="nobody", **ended)
+    # A log that says so is taken elsewhere, and gives the same.
+    engine.session_import(data=engine.session_export("talk")["data"], name="copy")
+    again = engine.session_render("copy", "attempt:thread")["thread"]
+    assert str(again).encode() == rendered(space, "thread")

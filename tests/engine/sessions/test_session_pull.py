@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from indexer.core.clock import ManualClock
+from indexer.core.fence import unfenced
 from indexer.errors import UsageError
 from indexer.sessions import import_session
-from indexer.sessions.context import fenced, unfenced
 from tests.support.space import Space, python
 
 
@@ -48,7 +48,7 @@ def test_a_snapshot_says_exactly_what_was_seen(space: Space) -> None:
     space.engine.session_append("talk", type="dialogue", text="What is a tide?")
     thread = json.loads(space.engine.session_render("talk", snapshot="@w")["thread"])
     assert [m["content"] for m in thread] == [
-        *(fenced(m["content"]) for m in composed["messages"]),
+        *(m["content"] for m in composed["messages"]),
         "What is a tide?",
     ]
     space.engine.session_commit("talk")
@@ -84,7 +84,7 @@ def test_every_block_names_the_frame_that_it_shows(space: Space) -> None:
         assert heading.startswith(f"{name} ({item['type']}{by}")
         assert (item["frame_id"] is None) == (item["content_id"] is not None)
     thread = json.loads(space.engine.session_render("talk", snapshot="@w")["thread"])
-    assert [m["content"] for m in thread] == [fenced(m["content"]) for m in composed["messages"]]
+    assert [m["content"] for m in thread] == [m["content"] for m in composed["messages"]]
     assert {m["kind"] for m in thread} == {"context"}
 
 
