@@ -54,6 +54,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """What is frozen would count as leaked when the process ends."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests get more time than others, where they do not say how much themselves."""
     for item in items:

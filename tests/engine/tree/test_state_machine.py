@@ -442,7 +442,7 @@ _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 def test_incremental_equals_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Edits, "where", str(tmp_path))
     run_state_machine_as_test(
-        Edits, settings=settings(max_examples=20, stateful_step_count=15, phases=PHASES)
+        Edits, settings=settings(max_examples=8, stateful_step_count=15, phases=PHASES)
     )
 
 
@@ -452,7 +452,7 @@ def test_incremental_in_memory_equals_from_nothing(
 ) -> None:
     monkeypatch.setattr(Edits, "where", str(tmp_path))
     run_state_machine_as_test(
-        EditsInMemory, settings=settings(max_examples=100, stateful_step_count=15, phases=PHASES)
+        EditsInMemory, settings=settings(max_examples=60, stateful_step_count=15, phases=PHASES)
     )
 
 
