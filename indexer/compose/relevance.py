@@ -139,6 +139,18 @@ def with_known(question: Question, known: Iterable[str]) -> Question:
     return question._replace(words=(*question.words, *known))
 
 
+def corrected(question: Question, spelled: Mapping[str, Sequence[str]]) -> Question:
+    """The question with names as they are spelled in place of those that nobody has."""
+    gone = {word for name in spelled for word in words_of(name)}
+    names = [one for listed in spelled.values() for one in listed]
+    words = words_in(" ".join(names))
+    return question._replace(
+        words=tuple(dict.fromkeys([*(one for one in question.words if one not in gone), *words])),
+        wholes=question.wholes.union(words_of(name)[-1] for name in names),
+        names=question.names.difference(spelled).union(names),
+    )
+
+
 def weights_of(question: Question, statistics: Statistics) -> dict[str, int]:
     """What each word tells: the rarer among the files, the more."""
     counts, weights = statistics.counts, {}

@@ -20,6 +20,10 @@ _SYMBOL: Final = (
     "kind, name, symbol, signature, doc, line, end_line, first_byte, last_byte, sha256, parent"
 )
 
+_LEAST_GUESSED: Final = 6
+"""Letters of a name that may be misspelled; a shorter one is too near to others."""
+_MOST_GUESSED: Final = 3
+
 
 class KnownFacts(NamedTuple):
     """Facts that are stored, and by what they were made."""
@@ -92,6 +96,17 @@ class CodeStore:
         )
         return [(row[0], row[1]) for row in rows]
 
+    def nearest(self, name: str) -> list[str]:
+        """The names that symbols have and that differ from one by a letter; few, in order."""
+        if len(name) < _LEAST_GUESSED:
+            return []
+        rows = self._database.rows(
+            "SELECT DISTINCT name FROM code_symbols WHERE length(name) BETWEEN ? AND ?"
+            " AND damerau_levenshtein(lower(name), ?) = 1 ORDER BY name LIMIT ?",
+            [len(name) - 1, len(name) + 1, name.lower(), _MOST_GUESSED],
+        )
+        return [row[0] for row in rows]
+
     def named(self, names: Iterable[str]) -> list[FoundSymbol]:
         """The symbols that have one of some names, those of contents that are gone included."""
         return self._found("s.name IN (SELECT unnest(?::VARCHAR[]))", [list(names)])
@@ -140,6 +155,14 @@ class CodeStore:
         with self._database.transaction() as connection:
             rows = [(number, version, packed) for number, packed in uses.items()]
             append_rows(connection, "code_uses", rows)
+
+    def names(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        """The hashes of the names that some facts use."""
+        rows = self._database.rows(
+            "SELECT number, names FROM code_facts WHERE number IN (SELECT unnest(?::UINTEGER[]))",
+            [list(dict.fromkeys(numbers))],
+        )
+        return {row[0]: tuple(row[1]) for row in rows}
 
 
 def write_facts(

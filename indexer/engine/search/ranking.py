@@ -20,6 +20,7 @@ from indexer.compose.relevance import (
     Statistics,
     UnitScore,
     UnitScores,
+    corrected,
     covered,
     percent_of,
     pulled,
@@ -273,6 +274,15 @@ class Ranking:
         names = self._gains.of(path)
         words = sum(self._weights[word] for word in names.words)
         return covered(names.worth, words, self._total, ALONE) * FOLDER_PERCENT // 100
+
+
+def _as_spelled(question: Question, postings: PostingStore, code: CodeStore) -> Question:
+    """The question with identifiers that no file has as one is spelled that differs by a letter."""
+    wholes = {name: term_of(words[-1]) for name in question.names if (words := words_of(name))}
+    found = postings.find(FILES, wholes.values())
+    unknown = [name for name, term in sorted(wholes.items()) if not found[term][0]]
+    spelled = {name: near for name in unknown if (near := code.nearest(name))}
+    return corrected(question, spelled) if spelled else question
 
 
 def _order(hit: FileHit) -> tuple[int, str]:
