@@ -156,14 +156,6 @@ class CodeStore:
             rows = [(number, version, packed) for number, packed in uses.items()]
             append_rows(connection, "code_uses", rows)
 
-    def names(self, numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
-        """The hashes of the names that some facts use."""
-        rows = self._database.rows(
-            "SELECT number, names FROM code_facts WHERE number IN (SELECT unnest(?::UINTEGER[]))",
-            [list(dict.fromkeys(numbers))],
-        )
-        return {row[0]: tuple(row[1]) for row in rows}
-
 
 def write_facts(
     connection: duckdb.DuckDBPyConnection,

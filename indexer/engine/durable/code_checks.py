@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.code import CodeFacts, FactsKey
+from indexer.core.code import FactsKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.engine.make.workers import read_content
@@ -14,6 +14,7 @@ from indexer.generators.base import FileInput
 from indexer.generators.facts import facts_key, facts_of
 from indexer.generators.file_terms import file_terms
 from indexer.generators.parsed import parse
+from indexer.generators.references import VERSION, uses_in
 from indexer.store.postings import FILES
 
 if TYPE_CHECKING:
@@ -41,35 +42,36 @@ def check_code(opened: Frames, tree: Tree, error: Callable[[str, str, str], None
     wanted = sorted(files, key=lambda key: paths.sort_key(files[key][0]))[::step]
     numbers = [known[key] for key in wanted]
     store = opened.code.store
-    symbols, uses, names = store.symbols(numbers), store.uses(numbers), store.names(numbers)
+    symbols, uses = store.symbols(numbers), store.uses(numbers, VERSION)
     words = opened.postings.terms_of(FILES, numbers)
     checked = 0
     for key, number in zip(wanted, numbers, strict=True):
         path, entry = files[key]
-        made = _facts_now(opened, path, entry, key)
-        if made is None:
-            # Another content by now, of which nothing is stored under this number.
+        content = _content_of(opened, path, entry)
+        if content is None:
+            # Another one by now, of which nothing is stored under this number.
             continue
         checked += 1
-        if uses.get(number) != (made.language, made.uses) or symbols[number] != made.symbols:
-            error("facts", path, "its symbols and uses are not those of its content")
-        elif names.get(number) != made.names:
-            error("facts", path, "the names that it is found by are not those of its content")
-        terms = made.terms
+        file = parse(FileInput(paths.split(path)[1], content))
+        made = facts_of(file)
+        if symbols[number] != made.symbols:
+            error("facts", path, "its symbols are not those of its content")
+        elif number in uses and uses[number] != uses_in(
+            made.language, file.text or b"", made.symbols
+        ):
+            error("facts", path, "the names that it uses are not those of its content")
+        terms = file_terms(key[1], file, made.symbols)
         expected = {} if terms is None else dict(zip(terms.terms, terms.gains, strict=True))
         if words[number] != expected:
             error("postings", path, "its postings are not those of its content")
     return Checked(checked, len(files))
 
 
-def _facts_now(opened: Frames, path: str, entry: Entry, key: FactsKey) -> CodeFacts | None:
-    """What a file's content gives; None where it is not the recorded one, or cannot be read."""
+def _content_of(opened: Frames, path: str, entry: Entry) -> bytes | None:
+    """A file's content; None where it is not the recorded one, or cannot be read."""
     try:
         content = read_content(opened.root, path, entry.size)
     except OSError:
         return None
-    if content is None or opened.algorithm.of_file(content) != entry.content_id:
-        return None
-    file = parse(FileInput(paths.split(path)[1], content))
-    facts = facts_of(file)
-    return facts._replace(terms=file_terms(key[1], file, facts.symbols))
+    same = content is not None and opened.algorithm.of_file(content) == entry.content_id
+    return content if same else None

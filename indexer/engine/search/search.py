@@ -161,6 +161,7 @@ class _Search:
                     code += self._symbols(graph, ranked)
                 if REFERENCE in kinds:
                     code += self._references(graph, ranked)
+                unknown += len(graph.unread)
         else:
             ranked = self._ranked()
         if FRAME in kinds:

@@ -280,13 +280,13 @@ def test_validate_finds_postings_that_are_not_those_of_the_text(
         ("UPDATE postings SET term = term + 1 WHERE space = 0", "postings"),
         ("DELETE FROM code_symbols", "facts"),
         ("UPDATE code_symbols SET line = line + 1", "facts"),
-        ("UPDATE code_facts SET names = [7]", "facts"),
-        ("UPDATE code_facts SET uses = ''::BLOB", "facts"),
+        ("UPDATE code_uses SET uses = 'abc'::BLOB", "facts"),
     ],
 )
 def test_validate_finds_files_that_are_known_for_what_they_do_not_say(
     project: Space, damage: str, code: str
 ) -> None:
+    assert project.engine.references("a")["edges"] == []
     known = project.engine.validate()
     assert known["files_checked"] == known["files_known"] > 0
     with project.engine.database.transaction() as connection:
