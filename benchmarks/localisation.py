@@ -246,7 +246,7 @@ def rows(
 
 
 def identifiers_first(workspace: Workspace) -> float:
-    """The share of some symbols' names, drawn by seed, whose own file comes first when asked for."""
+    """Of some symbols' names, drawn by seed, the share that finds its own file first."""
     rows = workspace.sql(
         "SELECT name, list(DISTINCT path) AS paths FROM symbols"
         " WHERE kind IN ('class', 'function', 'method') AND length(name) > 3"
