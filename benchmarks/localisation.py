@@ -247,19 +247,19 @@ def rows(
 
 def identifiers_first(workspace: Workspace) -> float:
     """Of some symbols' names, drawn by seed, the share that finds its own file first."""
-    rows = workspace.sql(
+    found = workspace.sql(
         "SELECT name, list(DISTINCT path) AS paths FROM symbols"
         " WHERE kind IN ('class', 'function', 'method') AND length(name) > 3"
         " AND NOT starts_with(name, '__') GROUP BY name ORDER BY name",
         limit=1_000_000,
     )["rows"]
-    rows = [(name, paths) for name, paths in rows if all(map(is_source, paths))]
+    rows = [(name, paths) for name, paths in found if all(map(is_source, paths))]
     drawn = random.Random(SEED).sample(rows, DRAWN)
-    found = [
+    hits = [
         (workspace.compose(query=name, budget=4_000)["items"] or [{"path": ""}])[0]["path"] in paths
         for name, paths in drawn
     ]
-    return statistics.fmean(found)
+    return statistics.fmean(hits)
 
 
 def is_source(path: str) -> bool:
