@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -22,6 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.context_rows import service
 from benchmarks.measure import Row
+from benchmarks.reference_truth import copy_of_this_repository
+from indexer.core.roles import Role, role_of
 from indexer.core.terms import count_terms, term_of, words_in
 from indexer.core.tokens import TiktokenCounter
 from indexer.generators.base import FileInput
@@ -37,6 +40,11 @@ K1: Final = 1.2
 B: Final = 0.75
 HEADING: Final = 20
 """Tokens that a baseline pays for naming a file."""
+
+DRAWN: Final = 40
+SEED: Final = 15
+IDENTIFIERS: Final = 7 / 8
+"""Names of symbols that are asked for alone, and the share that has to find its own file first."""
 
 # What the open set of Django has to reach.
 LIMITS: Final = {
@@ -219,11 +227,44 @@ def rows(
                         for budget in BUDGETS
                     }
                     _judge(figures[name], one, ranges, order, shown)
+            first = {"the repository": identifiers_first(workspace)}
     finally:
         opened.close()
     if details is not None:
         details.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     yield from _rows(figures, seconds)
+    own = work / "own"
+    copy_of_this_repository(own)
+    with Workspace.open(own) as workspace:
+        workspace.scan()
+        workspace.regenerate()
+        first["merkle itself"] = identifiers_first(workspace)
+    for name, share in first.items():
+        yield Row(
+            f"localisation: identifiers of {name}", share, "", "all first", 1.0, IDENTIFIERS, True
+        )
+
+
+def identifiers_first(workspace: Workspace) -> float:
+    """Of some symbols' names, drawn by seed, the share that finds its own file first."""
+    found = workspace.sql(
+        "SELECT name, list(DISTINCT path) AS paths FROM symbols"
+        " WHERE kind IN ('class', 'function', 'method') AND length(name) > 3"
+        " AND NOT starts_with(name, '__') GROUP BY name ORDER BY name",
+        limit=1_000_000,
+    )["rows"]
+    rows = [(name, paths) for name, paths in found if all(map(is_source, paths))]
+    drawn = random.Random(SEED).sample(rows, DRAWN)
+    hits = [
+        (workspace.compose(query=name, budget=4_000)["items"] or [{"path": ""}])[0]["path"] in paths
+        for name, paths in drawn
+    ]
+    return statistics.fmean(hits)
+
+
+def is_source(path: str) -> bool:
+    """Whether a file is code, and neither a test nor a document."""
+    return role_of(path) is Role.SOURCE
 
 
 def _rows(figures: Mapping[str, Figures], seconds: list[float]) -> Iterator[Row]:

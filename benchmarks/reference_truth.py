@@ -58,15 +58,18 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print what differs")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="merkle-truth-") as work:
-        for name, root in (("repository", _repository(work)), ("library", _library(work))):
+        for name, root in (
+            ("repository", copy_of_this_repository(Path(work) / "repository")),
+            ("library", _library(work)),
+        ):
             counts = compare(root, options.functions // 2, options.seed, options.verbose)
             for sure, count in counts.items():
                 print(f"{name:11} at least {sure:7} {count}", flush=True)
     return 0
 
 
-def _repository(work: str) -> Path:
-    root = Path(work) / "repository"
+def copy_of_this_repository(root: Path) -> Path:
+    """The package and its benchmarks, without what Python wrote beside them."""
     for part in ("indexer", "benchmarks"):
         shutil.copytree(
             REPOSITORY / part, root / part, ignore=shutil.ignore_patterns("__pycache__")
@@ -132,7 +135,7 @@ def by_jedi(root: Path, one: dict[str, Any]) -> set[Place]:
     """The lines in which jedi finds the function used."""
     # Imported late: only development has it.
     import jedi  # type: ignore[import-untyped]
-    import parso.cache  # type: ignore[import-untyped]
+    import parso.cache
     from jedi.inference import references  # type: ignore[import-untyped]
 
     # It gives up after a few files otherwise.

@@ -83,7 +83,11 @@ def _reads_as_question(options: Globals, workspace: Workspace, name: str) -> boo
     help="Only frames of these agents; with --order agent, these first and in this order.",
 )
 @click.option(
-    "--only", is_flag=True, help="With --order type or agent, leave out what is not named."
+    "--only",
+    metavar="T",
+    multiple=True,
+    callback=plain_texts,
+    help="Nothing but frames of this type, whatever the order; with --order agent, of this agent.",
 )
 @click.option(
     "--path",
@@ -101,7 +105,7 @@ def _reads_as_question(options: Globals, workspace: Workspace, name: str) -> boo
 )
 @click.option("--until", metavar="TIME", callback=plain_text, help="Only frames made before then.")
 @click.option(
-    "--no-source", is_flag=True, help="No lines of files; --type outline has outlines alone."
+    "--no-source", is_flag=True, help="No lines of files; --only outline has outlines alone."
 )
 @click.option("--tests", is_flag=True, help="Let tests count like the code they are about.")
 @click.option("--docs", is_flag=True, help="Let documents count like code.")
@@ -119,7 +123,7 @@ def command(
     order: str | None,
     types: tuple[str, ...],
     agents: tuple[str, ...],
-    only: bool,
+    only: tuple[str, ...],
     paths: tuple[str, ...],
     related: tuple[str, ...],
     since: str | None,
@@ -167,9 +171,9 @@ def command(
             order=order,
             require_fresh=require_fresh,
             record=record,
-            types=types,
-            agents=agents,
-            only=only,
+            types=types if order == "agent" else (*types, *only),
+            agents=(*agents, *only) if order == "agent" else agents,
+            only=bool(only),
             paths=paths,
             related=[node_from_here(options, workspace, node) for node in related],
             since=since,

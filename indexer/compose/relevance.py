@@ -10,14 +10,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.code import CodeSymbol
 from indexer.core.postings import FULL, OF_UNIT, gain
 from indexer.core.roles import Role, roles_asked_for
-from indexer.core.terms import identifiers, stem, words_in, words_of
+from indexer.core.terms import identifiers, words_in, words_of
 
 ONE: Final = 1 << 10
 """A weight, and a share, of one."""
@@ -26,10 +25,6 @@ ONE: Final = 1 << 10
 # where the whole is known.
 _WHOLE: Final = 1.5
 _PART: Final = 0.6
-
-# How much two neighbouring words count once more where an identifier has them so: "time zone" may
-# mean `timezone` or TIME_ZONE.
-COMPOUND: Final = 0.6
 
 # How much a word in a name counts beside one that fills the file: the file's own name, its
 # folder's, and those further up. In tenths.
@@ -96,8 +91,6 @@ class Question(NamedTuple):
     """Words that are asked for only as parts of an identifier, and which."""
     names: frozenset[str]
     """Identifiers as they are written that a symbol may have for its name."""
-    compounds: tuple[str, ...]
-    """Neighbouring words as one, which count where the workspace has them so."""
     roles: frozenset[Role]
     """What is asked for by its own words."""
 
@@ -115,28 +108,30 @@ def make_question(query: str, asked: Iterable[Role] = ()) -> Question:
             parts.update((word, words[-1]) for word in words[:-1])
         else:
             plain.update(words)
-    compounds = {
-        stem(f"{one}{other}".lower())
-        for one, other in pairwise(listed)
-        if len(words_of(one)) == len(words_of(other)) == 1
-    }
     names = {one for one in listed if _CAMEL.search(one) or f"{one}()" in query}
     if len(listed) == 1:
         names.update(listed)
-    words = words_in(query)
     return Question(
-        words,
+        words_in(query),
         frozenset(wholes),
         {word: whole for word, whole in parts.items() if word not in plain},
         frozenset(names),
-        tuple(sorted(compounds.difference(words))),
         roles_asked_for(query) | frozenset(asked),
     )
 
 
-def with_known(question: Question, known: Iterable[str]) -> Question:
-    """The question with those of its compounds that the workspace has."""
-    return question._replace(words=(*question.words, *known))
+def corrected(question: Question, spelled: Mapping[str, Sequence[str]]) -> Question:
+    """The question with names as they are spelled in place of those that nobody has."""
+    gone = {word for name in spelled for word in words_of(name)}
+    near = make_question(" ".join(one for names in spelled.values() for one in names))
+    kept = (word for word in question.words if word not in gone)
+    return Question(
+        tuple(dict.fromkeys((*kept, *near.words))),
+        question.wholes.difference(gone) | near.wholes,
+        {word: one for word, one in question.parts.items() if one not in gone} | {**near.parts},
+        question.names.difference(spelled) | near.names,
+        question.roles,
+    )
 
 
 def weights_of(question: Question, statistics: Statistics) -> dict[str, int]:
@@ -146,8 +141,6 @@ def weights_of(question: Question, statistics: Statistics) -> dict[str, int]:
         factor = 1.0
         if word in question.wholes:
             factor = _WHOLE
-        elif word in question.compounds:
-            factor = COMPOUND
         elif word in question.parts and counts[question.parts[word]]:
             factor = _PART
         weights[word] = round(ONE * factor * idf(counts[word], statistics.files))

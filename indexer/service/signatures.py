@@ -133,7 +133,7 @@ def _annotated(function: Callable[..., Any], annotation: str) -> str:
 
 
 def _spelled(default: Any) -> str:
-    return f'"{default}"' if isinstance(default, str) else repr(default)
+    return repr(default).replace("'", '"')
 
 
 if __name__ == "__main__":

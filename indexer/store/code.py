@@ -20,6 +20,10 @@ _SYMBOL: Final = (
     "kind, name, symbol, signature, doc, line, end_line, first_byte, last_byte, sha256, parent"
 )
 
+_LEAST_GUESSED: Final = 6
+"""Letters of a name that may be misspelled; a shorter one is too near to others."""
+_MOST_GUESSED: Final = 3
+
 
 class KnownFacts(NamedTuple):
     """Facts that are stored, and by what they were made."""
@@ -91,6 +95,17 @@ class CodeStore:
             [list(names)],
         )
         return [(row[0], row[1]) for row in rows]
+
+    def nearest(self, name: str) -> list[str]:
+        """The names that symbols have and that differ from one by a letter; few, in order."""
+        if len(name) < _LEAST_GUESSED:
+            return []
+        rows = self._database.rows(
+            "SELECT DISTINCT name FROM code_symbols WHERE length(name) BETWEEN ? AND ?"
+            " AND damerau_levenshtein(lower(name), ?) = 1 ORDER BY name LIMIT ?",
+            [len(name) - 1, len(name) + 1, name.lower(), _MOST_GUESSED],
+        )
+        return [row[0] for row in rows]
 
     def named(self, names: Iterable[str]) -> list[FoundSymbol]:
         """The symbols that have one of some names, those of contents that are gone included."""

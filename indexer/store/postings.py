@@ -150,11 +150,11 @@ class PostingStore:
                 _extend(found[row[0]], row)
         return found
 
-    def of_bodies(self, wanted: Sequence[int]) -> dict[int, dict[int, int]]:
-        """What every term of some bodies is worth there, from a pass over all postings."""
+    def terms_of(self, space: int, wanted: Sequence[int]) -> dict[int, dict[int, int]]:
+        """What every term of some files or bodies is worth there, from a pass over all postings."""
         terms: dict[int, dict[int, int]] = {number: {} for number in wanted}
         for part in range(PARTS):
-            for row in self._part(part, BODIES):
+            for row in self._part(part, space):
                 for number, gain in zip(_unpacked(row[2]), row[3], strict=True):
                     if number in terms:
                         terms[number][row[0]] = gain

@@ -55,6 +55,42 @@ def test_options_reach_the_request(peopled: Path, merkle: Any) -> None:
     }  # fmt: skip
 
 
+def test_only_leaves_out_everything_else_whatever_the_order(peopled: Path, merkle: Any) -> None:
+    def types(*line: str) -> set[str]:
+        items = merkle("-C", peopled, "--json", "compose", *line).json["items"]
+        return {f"{item['type']} {item['agent']}" for item in items}
+
+    assert types("--query", "the readme", "--only", "outline") == {"outline merkle:outline"}
+    assert types("--order", "type", "--only", "note") == set()
+    assert types("--order", "agent", "--only", "merkle:outline") == {"outline merkle:outline"}
+    assert len(types("--order", "agent", "--agent", "merkle:outline")) > 1
+
+
+def test_search_prints_places_that_an_editor_can_go_to(peopled: Path, merkle: Any) -> None:
+    ran = merkle("-C", peopled, "search", "tide", "--kind", "text,symbol")
+    assert ran.code == 0
+    assert sorted(ran.out.splitlines()) == [
+        "README.md:1    heading  Tide tables  Tide tables",
+        "README.md:1    text  # Tide tables",
+        "src/main.py:1  text  print('tide')",
+    ]
+    document = merkle("-C", peopled, "--json", "search", "print(", "--kind", "text").json
+    assert {"path", "symbol", "line", "type", "score", "freshness", "excerpt"} <= set(
+        document["results"][0]
+    )
+    assert document["found"] == 1
+    none = merkle("-C", peopled, "search", "xylophone")
+    assert (none.code, none.out) == (1, "")
+    assert merkle("-C", peopled, "search", "main", "--kind", "luck").code == 2
+    assert merkle("-C", peopled, "search", " ").code == 2
+
+
+def test_search_says_what_is_not_fresh(peopled: Path, merkle: Any) -> None:
+    (peopled / "src" / "main.py").write_text("def other():\n    pass\n")
+    ran = merkle("-C", peopled, "search", "main", "--kind", "frame")
+    assert "src/main.py  outline  stale (" in ran.out
+
+
 def test_record_replay_and_diff(peopled: Path, merkle: Any) -> None:
     first = merkle("-C", peopled, "--json", "compose", "src/main.py", "--record").json
     bytes_then = merkle("-C", peopled, "compose", "src/main.py", "--format", "messages").out

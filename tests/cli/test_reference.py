@@ -41,7 +41,7 @@ LINES = {
     "note": ["note", "src", "text", "--agent", "alice"], "notes list": ["notes", "list"],
     "notes export": ["notes", "export", "my.notes"],
     "notes import": ["notes", "import", "my.notes"],
-    "compose": ["compose", "src"], "replay": ["replay", "RECORDED"],
+    "search": ["search", "tide"], "compose": ["compose", "src"], "replay": ["replay", "RECORDED"],
     "compile": ["compile", "events.json"],
     "get-head": ["get-head", "src"], "get-frame": ["get-frame", "MADE"],
     "explain": ["explain", "src"], "show": ["show", "README.md"],

@@ -14,6 +14,7 @@ from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType
 from indexer.engine.search.manifests import check_manifests
+from indexer.store.postings import BODIES
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -125,7 +126,7 @@ def _check_postings(opened: Frames, error: Report) -> None:
     step = -(-len(live) // POSTINGS_CHECKED) or 1
     stored = opened.heads.body_numbers.numbers
     wanted = [content for content in live[::step] if content in stored]
-    found = opened.postings.of_bodies([stored[content] for content in wanted])
+    found = opened.postings.terms_of(BODIES, [stored[content] for content in wanted])
     for begin in range(0, len(wanted), _AT_ONCE):
         for number, length, text in opened.store.live_bodies(wanted[begin : begin + _AT_ONCE]):
             waits = number >= opened.heads.indexed_below

@@ -14,6 +14,7 @@ from indexer.core.changes import summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
+from indexer.engine.durable.code_checks import Checked, check_code
 from indexer.engine.durable.frame_checks import check_frames
 from indexer.engine.tree.lock import check_lock
 from indexer.engine.tree.lost import lost_text
@@ -58,6 +59,9 @@ class ValidateDocument(TypedDict):
     unchecked: list[FindingDocument]
     hash: str
     note: str
+    files_checked: int
+    """Files whose symbols, uses and words were made again and compared, of `files_known`."""
+    files_known: int
 
 
 class _Findings:
@@ -110,6 +114,7 @@ def _validate(
     engine.database.read_all()
     head = engine.trees.head()
     nodes = frames = 0
+    code = Checked(0, 0)
     if head is None:
         findings.could_not("never_scanned", "", "nothing has been recorded yet: run `merkle scan`")
     else:
@@ -117,6 +122,7 @@ def _validate(
         if tree is not None:
             nodes = tree.root.totals.nodes
             frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
+            code = check_code(engine.frames, tree, findings.error)
             if content or subset is not None:
                 _check_content(engine, tree, subset, findings, progress)
             if locked:
@@ -144,6 +150,8 @@ def _validate(
         "unchecked": findings.unchecked,
         "hash": engine.algorithm.name,
         "note": NOTES[engine.algorithm.name],
+        "files_checked": code.checked,
+        "files_known": code.known,
     }
 
 

@@ -20,11 +20,11 @@ from indexer.compose.relevance import (
     Statistics,
     UnitScore,
     UnitScores,
+    corrected,
     covered,
     percent_of,
     pulled,
     weights_of,
-    with_known,
 )
 from indexer.core.code import CodeSymbol
 from indexer.core.frames import REPEATING_AGENTS
@@ -83,21 +83,22 @@ class Ranking:
         anchors: Sequence[str],
         symbols: dict[int, tuple[CodeSymbol, ...]],
     ) -> None:
+        self._question = question = _as_spelled(question, postings, code)
         self._tree = tree
         self._files = files
         self._postings = postings
         self._code = code
         self._anchors = anchors
         self._symbols = symbols
-        terms = {word: term_of(word) for word in (*question.words, *question.compounds)}
-        self._found = postings.find(FILES, terms.values())
-        counts = {
-            word: sum(map(_get(files.live), self._found[term][0])) for word, term in terms.items()
-        }
-        known = [word for word in question.compounds if counts[word]]
-        self._question = question = with_known(question, known)
-        self._terms = {word: terms[word] for word in question.words}
-        self.statistics = Statistics(files.count, {word: counts[word] for word in question.words})
+        self._terms = {word: term_of(word) for word in question.words}
+        self._found = postings.find(FILES, self._terms.values())
+        self.statistics = Statistics(
+            files.count,
+            {
+                word: sum(map(_get(files.live), self._found[term][0]))
+                for word, term in self._terms.items()
+            },
+        )
         self._weights = weights_of(question, self.statistics)
         self._total = sum(self._weights.values())
         self._gains = PathGains(self._weights)
@@ -273,6 +274,15 @@ class Ranking:
         names = self._gains.of(path)
         words = sum(self._weights[word] for word in names.words)
         return covered(names.worth, words, self._total, ALONE) * FOLDER_PERCENT // 100
+
+
+def _as_spelled(question: Question, postings: PostingStore, code: CodeStore) -> Question:
+    """The question with identifiers that no file has as one is spelled that differs by a letter."""
+    wholes = {name: term_of(words[-1]) for name in question.names if (words := words_of(name))}
+    found = postings.find(FILES, wholes.values())
+    unknown = [name for name, term in sorted(wholes.items()) if not found[term][0]]
+    spelled = {name: near for name in unknown if (near := code.nearest(name))}
+    return corrected(question, spelled) if spelled else question
 
 
 def _order(hit: FileHit) -> tuple[int, str]:

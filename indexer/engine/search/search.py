@@ -55,7 +55,7 @@ class ResultDocument(TypedDict):
     kind: str
     path: str
     symbol: str | None
-    """The symbol itself, or what a use stands in."""
+    """The symbol itself, what a use stands in, or what a note is about."""
     line: int | None
     type: str
     """Of a frame its type, of a symbol what it is; of others their kind."""
@@ -161,6 +161,7 @@ class _Search:
                     code += self._symbols(graph, ranked)
                 if REFERENCE in kinds:
                     code += self._references(graph, ranked)
+                unknown += len(graph.unread)
         else:
             ranked = self._ranked()
         if FRAME in kinds:
@@ -311,6 +312,7 @@ class _Search:
             frame = loaded[match.row.frame_id]
             result["freshness"], result["because"] = frame.freshness.value, frame.because
             result["agent"], result["frame_id"] = match.row.agent, match.row.frame_id.hex()
+            result["symbol"], result["line"] = frame.symbol, frame.line
             result["symbol"], result["line"] = frame.symbol, frame.line
             result["excerpt"] = self._of_body(frame.body or "")
         elif match.line is not None and match.kind != SYMBOL:

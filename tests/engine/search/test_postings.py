@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indexer.compose.relevance import make_question
+from indexer.engine.durable import code_checks
 from indexer.engine.durable.repair import repair
 from indexer.engine.frames import heads as head_cache
 from indexer.engine.search.corpus import Corpus
@@ -270,6 +271,42 @@ def test_validate_finds_postings_that_are_not_those_of_the_text(
     project.open()
     project.settle()
     project.valid()
+
+
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        ("DELETE FROM postings WHERE space = 0", "postings"),
+        ("UPDATE postings SET term = term + 1 WHERE space = 0", "postings"),
+        ("DELETE FROM code_symbols", "facts"),
+        ("UPDATE code_symbols SET line = line + 1", "facts"),
+        ("UPDATE code_uses SET uses = 'abc'::BLOB", "facts"),
+    ],
+)
+def test_validate_finds_files_that_are_known_for_what_they_do_not_say(
+    project: Space, damage: str, code: str
+) -> None:
+    assert project.engine.references("a")["edges"] == []
+    known = project.engine.validate()
+    assert known["files_checked"] == known["files_known"] > 0
+    with project.engine.database.transaction() as connection:
+        connection.execute(damage)
+    errors = project.engine.validate()["errors"]
+    assert {error["code"] for error in errors} == {code}
+    assert "src/one/a.py" in {error["path"] for error in errors}
+    project.engine.close()
+    repair(project.root)
+    project.open()
+    project.settle()
+    project.valid()
+
+
+def test_of_many_files_an_even_sample_is_made_again(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_checks, "FILES_CHECKED", 2)
+    found = project.engine.validate()
+    assert 1 <= found["files_checked"] <= 2 < found["files_known"]
 
 
 def test_a_pack_brings_notes_that_are_found(project: Space, tmp_path: Path) -> None:

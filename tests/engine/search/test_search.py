@@ -142,3 +142,10 @@ def test_a_question_is_needed(code: Space, question: str) -> None:
 def test_an_unknown_kind_is_refused(code: Space) -> None:
     with pytest.raises(MalformedError):
         code.engine.search("tide", kinds=["luck"])
+
+
+def test_a_misspelled_name_finds_the_one_that_is_meant(code: Space) -> None:
+    items = code.engine.compose(query="how does read_guage work")["items"]
+    assert items[0]["path"] == "app/tides.py"
+    assert found(code, "raed_gauges", "symbol")[0] == "app/tides.py:10 function"
+    assert found(code, "xyread_gaugesxy", "symbol") == []

@@ -1,0 +1,77 @@
+"""What is stored of files' code and words, against what their contents give now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from indexer.core import paths
+from indexer.core.code import FactsKey
+from indexer.core.kinds import Kind
+from indexer.core.tree import Entry, Tree
+from indexer.engine.make.workers import read_content
+from indexer.generators.base import FileInput
+from indexer.generators.facts import facts_key, facts_of
+from indexer.generators.file_terms import file_terms
+from indexer.generators.parsed import parse
+from indexer.generators.references import VERSION, uses_in
+from indexer.store.postings import FILES
+
+if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
+
+FILES_CHECKED: Final = 200
+"""Files that are read and parsed again; of more than these, an even sample."""
+
+
+class Checked(NamedTuple):
+    """How many files' facts were compared, of how many that have some."""
+
+    checked: int
+    known: int
+
+
+def check_code(opened: Frames, tree: Tree, error: Callable[[str, str, str], None]) -> Checked:
+    """Symbols, uses and words of files against their contents: of all, or of an even sample."""
+    known = opened.code.numbers
+    files: dict[FactsKey, tuple[str, Entry]] = {}
+    for path, entry in tree.walk():
+        if entry.kind is Kind.FILE and (key := facts_key(path, entry.content_id)) in known:
+            files.setdefault(key, (path, entry))
+    step = -(-len(files) // FILES_CHECKED) or 1
+    wanted = sorted(files, key=lambda key: paths.sort_key(files[key][0]))[::step]
+    numbers = [known[key] for key in wanted]
+    store = opened.code.store
+    symbols, uses = store.symbols(numbers), store.uses(numbers, VERSION)
+    words = opened.postings.terms_of(FILES, numbers)
+    checked = 0
+    for key, number in zip(wanted, numbers, strict=True):
+        path, entry = files[key]
+        content = _content_of(opened, path, entry)
+        if content is None:
+            # Another one by now, of which nothing is stored under this number.
+            continue
+        checked += 1
+        file = parse(FileInput(paths.split(path)[1], content))
+        made = facts_of(file)
+        if symbols[number] != made.symbols:
+            error("facts", path, "its symbols are not those of its content")
+        elif number in uses and uses[number] != uses_in(
+            made.language, file.text or b"", made.symbols
+        ):
+            error("facts", path, "the names that it uses are not those of its content")
+        terms = file_terms(key[1], file, made.symbols)
+        expected = {} if terms is None else dict(zip(terms.terms, terms.gains, strict=True))
+        if words[number] != expected:
+            error("postings", path, "its postings are not those of its content")
+    return Checked(checked, len(files))
+
+
+def _content_of(opened: Frames, path: str, entry: Entry) -> bytes | None:
+    """A file's content; None where it is not the recorded one, or cannot be read."""
+    try:
+        content = read_content(opened.root, path, entry.size)
+    except OSError:
+        return None
+    same = content is not None and opened.algorithm.of_file(content) == entry.content_id
+    return content if same else None
