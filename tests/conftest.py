@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import indexer
 from tests.support.campaign import table
 
 # Deterministic and without a deadline: a run on a busy machine is the same run.
@@ -38,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # Workers and every process that a test starts take it over.
         os.environ["XDG_STATE_HOME"] = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        # In a fresh clone every process that a test starts would compile the package anew.
+        compileall.compile_dir(indexer.__path__[0], quiet=2)
 
 
 @pytest.hookimpl(wrapper=True)

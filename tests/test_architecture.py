@@ -138,6 +138,7 @@ LATE = {
 GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_code", "tools"}
 LONGEST = 500
 LONG = {
+    "engine.frames.read": "the ways to read frames, which share what a frame is shown as",
     "store.frames": "everything about frames in the database",
     "store.trees": "everything about nodes and roots in the database",
     "service.writing_thread": "looking, watching, and trouble with either, on one thread",
