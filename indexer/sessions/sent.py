@@ -18,7 +18,8 @@ from indexer.sessions.context import Label
 from indexer.sessions.effective import Effective
 from indexer.sessions.pairing import call_ids, unpaired
 from indexer.sessions.providers import FORMATS
-from indexer.sessions.records import CommitRecord, Record
+from indexer.sessions.records import CommitRecord
+from indexer.sessions.stored_records import RecordList
 
 THREAD: Final = "thread"
 MESSAGES: Final = "messages"
@@ -108,7 +109,7 @@ def sent_data(data: bytes, sending: Sending, records: int) -> dict[str, Any]:
     return {**told, **sending.to_json()}
 
 
-def came_with(records: Sequence[Record], node_id: str) -> int:
+def came_with(records: RecordList, node_id: str) -> int:
     """The number of the record that a block came with."""
     for seq in range(len(records) - 1, -1, -1):
         record = records[seq]
