@@ -39,9 +39,10 @@ def test_compose_is_what_python_and_the_command_get(served: Path) -> None:
     for item, block in zip(
         sorted(expected["items"], key=lambda one: one["message"]), found.content[1:], strict=True
     ):
-        about, fence, heading = block.text.split("\n")[:3]
+        about, fence, data, heading = block.text.split("\n")[:4]
         assert about == (f"frame {item['frame_id']}" if item["frame_id"] else "source")
         assert set(fence) == {"`"}
+        assert data.startswith("[data ")
         assert heading.startswith(f"{item['path'] or '.'} (")
 
 

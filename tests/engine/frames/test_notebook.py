@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from indexer.core.fence import unfenced
 from indexer.engine.frames.agents import AgentError
 from indexer.engine.frames.notes import FrameRefusedError
 from indexer.errors import MerkleError, UsageError
@@ -152,7 +153,7 @@ def test_a_withdrawn_note_counts_no_longer_and_stays_in_the_history(book: Space)
     with pytest.raises(FrameRefusedError, match="was withdrawn"):
         book.note("src/app.py", "new", replaces=[old["frame_id"]])
     shown = book.engine.compose(nodes=["src/app.py"], types=["note"])["messages"]
-    assert [one["content"].split("\n\n")[1] for one in shown] == ["right"]
+    assert [unfenced(one["content"]).split("\n\n")[1] for one in shown] == ["right"]
 
 
 def test_a_withdrawn_note_can_be_written_and_withdrawn_again(book: Space) -> None:

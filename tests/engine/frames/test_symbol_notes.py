@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from indexer.core.fence import unfenced
 from indexer.core.frames import basis_of_symbol
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.durable.records import PackContentError, checked, note_records
@@ -255,7 +256,8 @@ def test_a_composition_shows_the_symbol_and_its_line_and_replays(app: Space) -> 
     assert made["messages"][0]["content"] == heading
     app.write("src/app.py", "# above\n" + APP)
     moved = app.engine.compose(**asked)
-    assert moved["messages"][0]["content"].startswith("src/app.py::Gauge.read (note by ann, line 3")
+    said = unfenced(moved["messages"][0]["content"])
+    assert said.startswith("src/app.py::Gauge.read (note by ann, line 3")
     assert moved["candidates_sha256"] != made["candidates_sha256"]
     assert app.engine.replay(made["manifest_id"])["messages"] == made["messages"]
     app.write("src/app.py", APP.replace("return self.value", "return 0"))

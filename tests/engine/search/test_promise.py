@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from indexer.core.fence import unfenced
 from tests.support.space import Space, python
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -104,7 +105,8 @@ def test_the_beginning_stays_when_something_late_changes(project: Space) -> None
         project.settle()
 
     def texts() -> list[str]:
-        return [one["content"] for one in project.engine.compose(paths=["*.py"])["messages"]]
+        shown = project.engine.compose(paths=["*.py"])["messages"]
+        return [unfenced(one["content"]) for one in shown]
 
     before = texts()
     project.write("src/one/m4.py", python("m4", doc="Something new."))
