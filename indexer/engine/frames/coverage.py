@@ -215,7 +215,7 @@ _NOTHING: Final = (0, 0, 0, 0, 0)
 def _paths(cache: HeadCache) -> set[str]:
     """Every path that has a head."""
     # Copied: the writing thread may add a head meanwhile.
-    return {path for heads in list(cache.slots.values()) for path in list(heads)}
+    return {path for heads in cache.slots.copy().values() for path in heads.copy()}
 
 
 def _judged(

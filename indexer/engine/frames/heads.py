@@ -126,13 +126,14 @@ class HeadCache:
 
     def live(self) -> Iterator[tuple[Slot, list[tuple[str, Head]]]]:
         """All frames that count, by type and agent, each with its path."""
-        # Copied first: the writing thread may add one meanwhile.
+        # Copied first: the writing thread may add one meanwhile. Making a list of many items may
+        # collect garbage, and with it let another thread run; a copy is made in one go.
         written: dict[Slot, list[tuple[str, Head]]] = {}
-        for path, notes in sorted(self.notes.items()):
+        for path, notes in sorted(self.notes.copy().items()):
             for slot, head in notes:
                 written.setdefault(slot, []).append((path, head))
-        for slot, heads in sorted(self.slots.items()):
-            found = list(heads.items()) if is_generated(slot[1]) else written.get(slot)
+        for slot, heads in sorted(self.slots.copy().items()):
+            found = list(heads.copy().items()) if is_generated(slot[1]) else written.get(slot)
             if found:
                 yield slot, found
 
@@ -170,7 +171,7 @@ class HeadCache:
             return self.store.heads_among(wanted, sorted(kinds))
         return {
             (path, kind, agent): heads[path]
-            for (kind, agent), heads in list(self.slots.items())
+            for (kind, agent), heads in self.slots.copy().items()
             if kind in kinds
             for path in wanted
             if path in heads
@@ -179,7 +180,7 @@ class HeadCache:
     def heads_of(self, frame_type: str) -> Callable[[str, str], Head | None]:
         """A quick look-up of one type's heads by path and agent."""
         by_agent = {
-            agent: heads for (kind, agent), heads in list(self.slots.items()) if kind == frame_type
+            agent: heads for (kind, agent), heads in self.slots.copy().items() if kind == frame_type
         }
         none: dict[str, Head] = {}
         return lambda path, agent: by_agent.get(agent, none).get(path)
@@ -187,7 +188,7 @@ class HeadCache:
     def heads_at(self, path: str) -> dict[Slot, Head]:
         """The heads of one path, in order of type and agent."""
         found = {}
-        for slot, heads in sorted(self.slots.items()):
+        for slot, heads in sorted(self.slots.copy().items()):
             head = heads.get(path)
             if head is not None:
                 found[slot] = head

@@ -44,7 +44,7 @@ def unproved(
     above_files = {above for path in files for above in paths.ancestors(path)}
     above_all = above_files.union(*(paths.ancestors(path) for path in folders))
     found: dict[HeadKey, Head] = {}
-    for (kind, agent), heads in list(heads_known.slots.items()):
+    for (kind, agent), heads in heads_known.slots.copy().items():
         if kind == rules.type:
             touched = above_all if agent == rules.folder_agent else above_files
         else:
