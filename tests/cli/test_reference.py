@@ -60,7 +60,7 @@ LINES = {
     "shared status": ["shared", "status"], "shared push": ["shared", "push"],
     "shared pull": ["shared", "pull"], "shared gc": ["shared", "gc"],
     "compact": ["compact"], "repair": ["repair"], "stop": ["stop"],
-    "completion": ["completion", "bash"],
+    "completion": ["completion", "bash"], "help": ["help"], "ls": ["ls"],
     "session new": ["session", "new", "other"],
     "session append": ["session", "append", "talk", "--type", "output", "--text", "said"],
     "session edit": ["session", "edit", "talk", "one", "--text", "said better"],
