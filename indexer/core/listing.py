@@ -17,6 +17,8 @@ from indexer.core.tree import Folder
 from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
+# Looking a kind up is cheaper than making it from its number.
+_KINDS: Final = {int(kind): kind for kind in Kind}
 HEADS: Final = tuple(
     tuple(_HEAD.pack(kind, size) for size in range(1025)) for kind in range(max(Kind) + 1)
 )
@@ -57,11 +59,12 @@ def decode(listing: Listing, id_size: int) -> Iterator[Listed]:
     """The entries of a listing, in byte order of their names."""
     stats, ids = listing
     position = index = 0
+    head_size, unpack = _HEAD.size, _HEAD.unpack_from
     try:
         while position < len(stats):
-            code, length = _HEAD.unpack_from(stats, position)
-            kind = Kind(code)
-            position += _HEAD.size
+            code, length = unpack(stats, position)
+            kind = _KINDS[code]
+            position += head_size
             raw = stats[position : position + length]
             position += length
             stat = filestat.NO_STAT
@@ -71,7 +74,7 @@ def decode(listing: Listing, id_size: int) -> Iterator[Listed]:
             content_id = ContentId(ids[index : index + id_size])
             index += id_size
             yield Listed(paths.bytes_to_text(raw), kind, content_id, stat)
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, KeyError):
         raise _damaged() from None
     if position != len(stats) or index != len(ids):
         raise _damaged()
