@@ -10,12 +10,22 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import context_rows, frame_rows, localisation, session_rows, shared_rows, tree_rows
-from benchmarks.measure import REPOSITORY, Row, table
+from benchmarks import (
+    context_rows,
+    frame_rows,
+    localisation,
+    real_rows,
+    session_rows,
+    shared_rows,
+    tree_rows,
+)
+from benchmarks.measure import REPOSITORY, Row, markdown, table
 from benchmarks.trees import make_tree
 
 _SMALL = frozenset(("sessions", "start", "frames", "status"))
 """The groups that have no need of the large tree."""
+
+MILLION = 1_000_000
 
 
 def measure(
@@ -45,14 +55,36 @@ def measure(
             yield from group()
 
 
+def on_a_tree(work: Path, options: argparse.Namespace) -> Iterator[Row]:
+    """Rows on the folder that was named, or on one made for it."""
+    tree = options.tree
+    if options.only == "million":
+        tree = real_rows.small_files(work / "small", MILLION)
+    elif tree is None:
+        tree = work / "made"
+        make_tree(tree, options.files)
+    if options.compare:
+        return real_rows.compared(tree, work, options.rounds, options.compare)
+    return real_rows.rows(tree, work, options.rounds)
+
+
 def main() -> int:
     """Measure, print, write; the exit status tells whether every limit holds."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--files", type=int, default=100_000, help="size of the large tree")
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
     known = "sessions,start,scan,service,edit,frames,status,regenerate,compose,shared"
-    parser.add_argument("--only", help=f"groups to run: {known}; or localisation, alone")
     parser.add_argument("--folder", type=Path, help="status: a folder to serve a copy of")
+    parser.add_argument(
+        "--only", help=f"groups to run: {known}; or, alone: real, million, localisation"
+    )
+    parser.add_argument(
+        "--tree", type=Path, help="real, --compare: a folder to measure on; it is copied"
+    )
+    parser.add_argument(
+        "--compare", metavar="COMMIT", help="run this state and a commit side by side"
+    )
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.add_argument("--repository", type=Path, help="localisation: a repository with history")
     parser.add_argument("--questions", type=Path, help="localisation: questions with answers")
     parser.add_argument("--most", type=int, help="localisation: only so many of them")
@@ -66,18 +98,23 @@ def main() -> int:
     asked = options.only == "localisation"
     if asked and (options.repository is None or options.questions is None):
         parser.error("localisation needs --repository and --questions")
+    if options.only == "real" and options.tree is None:
+        parser.error("real needs --tree")
     with tempfile.TemporaryDirectory(dir=options.work, prefix="merkle-bench-") as work:
-        measured = (
-            localisation.rows(
+        if asked:
+            measured = localisation.rows(
                 Path(work), options.repository, options.questions, options.most, options.details
             )
-            if asked
-            else measure(Path(work), options.files, options.rounds, options.only, options.folder)
-        )
+        elif options.compare or options.only in ("real", "million"):
+            measured = on_a_tree(Path(work), options)
+        else:
+            measured = measure(
+                Path(work), options.files, options.rounds, options.only, options.folder
+            )
         for row in measured:
             rows.append(row)
             print(table([row]).splitlines()[1], file=sys.stderr, flush=True)
-    print(table(rows))
+    print(markdown(rows) if options.markdown else table(rows))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "python": platform.python_version(),

@@ -12,7 +12,7 @@ import xxhash
 
 
 def walk(root: str) -> list[tuple[str, int, int, int, int]]:
-    """Every file with what lstat says of it."""
+    """Every regular file with what lstat says of it; a link is nothing to read."""
     files = []
     folders = [root]
     while folders:
@@ -23,7 +23,7 @@ def walk(root: str) -> list[tuple[str, int, int, int, int]]:
                 stat = entry.stat(follow_symlinks=False)
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                else:
+                elif entry.is_file(follow_symlinks=False):
                     files.append(
                         (
                             entry.path,

@@ -17,11 +17,15 @@ from indexer.core.tree import Folder
 from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
-# Looking a head up is cheaper than packing it. Names have up to 255 bytes, through FUSE up to 1024.
-# By the kind's number, for the same reason.
-_HEADS: Final = tuple(
+# Looking a kind up is cheaper than making it from its number.
+_KINDS: Final = {int(kind): kind for kind in Kind}
+HEADS: Final = tuple(
     tuple(_HEAD.pack(kind, size) for size in range(1025)) for kind in range(max(Kind) + 1)
 )
+"""What stands before a name in the `stats` string, by the kind's number and the name's length.
+
+Looking a head up is cheaper than packing it. Names have up to 255 bytes, through FUSE up to 1024.
+"""
 
 
 class Listing(NamedTuple):
@@ -40,18 +44,13 @@ class Listed(NamedTuple):
     stat: bytes
 
 
-def stat_line(kind: Kind, stat: bytes, raw_name: bytes) -> bytes:
-    """One entry of the `stats` string; a folder's has no stat."""
-    return _HEADS[kind][len(raw_name)] + raw_name + stat
-
-
 def encode(folder: Folder) -> Listing:
-    """The listing of a folder."""
+    """The listing of a folder: per entry head, name and, but for a folder, stat; and the ids."""
     stats: list[bytes] = []
     ids: list[bytes] = []
     for name, (kind, content_id, _, stat, _) in folder.entries.items():
         raw = name.encode() if "\\" not in name else paths.text_to_bytes(name)
-        stats += (_HEADS[kind][len(raw)], raw, stat)
+        stats += (HEADS[kind][len(raw)], raw, stat)
         ids.append(content_id)
     return Listing(b"".join(stats), b"".join(ids))
 
@@ -60,11 +59,12 @@ def decode(listing: Listing, id_size: int) -> Iterator[Listed]:
     """The entries of a listing, in byte order of their names."""
     stats, ids = listing
     position = index = 0
+    head_size, unpack = _HEAD.size, _HEAD.unpack_from
     try:
         while position < len(stats):
-            code, length = _HEAD.unpack_from(stats, position)
-            kind = Kind(code)
-            position += _HEAD.size
+            code, length = unpack(stats, position)
+            kind = _KINDS[code]
+            position += head_size
             raw = stats[position : position + length]
             position += length
             stat = filestat.NO_STAT
@@ -74,7 +74,7 @@ def decode(listing: Listing, id_size: int) -> Iterator[Listed]:
             content_id = ContentId(ids[index : index + id_size])
             index += id_size
             yield Listed(paths.bytes_to_text(raw), kind, content_id, stat)
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, KeyError):
         raise _damaged() from None
     if position != len(stats) or index != len(ids):
         raise _damaged()

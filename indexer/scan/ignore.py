@@ -11,7 +11,7 @@ file brings one in, never one with wildcards that sweeps it in with others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
@@ -165,6 +165,65 @@ class _Table:
 _NO_RULES: Final = _Table()
 
 
+class _Doubts:
+    """Which names of a folder some rules may have a say on, found for all of them at once.
+
+    Names are as the system gives them. What is left out is matched by none of the rules.
+    """
+
+    __slots__ = ("_ends", "_exact", "_extensions", "_firsts", "_lasts", "_others", "_starts")
+
+    def __init__(self, finals: _Finals) -> None:
+        exact, starts, ends = set(), set(), set()
+        others: list[bytes] = []
+        for _, segment in finals:
+            if segment.exact is not None:
+                exact.add(_decoded(segment.exact))
+            elif segment.suffix is not None:
+                # Bytes may be cut inside a character, and text would then not end so.
+                cut = 0 if segment.suffix.isascii() else segment.suffix.rfind(b".")
+                ends.add(_decoded(segment.suffix[cut:]))
+            elif segment.start.isascii() and segment.start:
+                starts.add(_decoded(segment.start))
+            elif segment.end.isascii() and segment.end:
+                ends.add(_decoded(segment.end))
+            elif segment.openings and max(segment.openings) < 128:
+                starts.update(map(chr, segment.openings))
+            else:
+                others.append(segment.regex)
+        self._others = union(tuple(others)).match if others else None
+        self._exact = frozenset(exact)
+        self._starts, self._ends = tuple(starts), tuple(ends)
+        self._firsts = frozenset(start[0] for start in starts)
+        # By the last dot and what follows it, or by the last character where there is no dot.
+        self._extensions = frozenset(end[end.rfind(".") :] for end in ends if "." in end)
+        self._lasts = frozenset(end[-1] for end in ends if "." not in end)
+
+    def among(self, names: Sequence[str]) -> Collection[str]:
+        """The names that may be matched."""
+        extensions, firsts, lasts = self._extensions, self._firsts, self._lasts
+        found = self._exact.intersection(names)
+        maybe = [
+            name
+            for name in names
+            if name[name.rfind(".") :] in extensions or name[0] in firsts or name[-1] in lasts
+        ]
+        if maybe:
+            starts, ends = self._starts, self._ends
+            found = found.union(
+                [name for name in maybe if name.startswith(starts) or name.endswith(ends)]
+            )
+        if (others := self._others) is not None:
+            found = found.union(
+                [name for name in names if others(name.encode("utf-8", "surrogateescape"))]
+            )
+        return found
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
 class _Live(NamedTuple):
     """A rule under way: the segments of its trail that the next name may meet."""
 
@@ -202,7 +261,10 @@ class _Guard(NamedTuple):
 class Scope:
     """The rules in force inside one folder."""
 
-    __slots__ = ("_dirs", "_files", "_guard", "_here", "_inside", "_live", "_path", "_placed")
+    __slots__ = (
+        "_dirs", "_doubts", "_doubts_here", "_files", "_guard", "_here", "_inside", "_live",
+        "_path", "_placed",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -213,6 +275,7 @@ class Scope:
         inside: Mapping[bytes, _Finals] = _NO_INSIDE,
         placed: _Finals | None = None,
         guard: _Guard | None = None,
+        doubts: tuple[_Doubts, ...] = (),
     ) -> None:
         self._path = path  # empty, or ends with a slash
         self._files = files
@@ -222,9 +285,13 @@ class Scope:
         self._placed = placed  # those of this folder's name
         self._guard = guard
         self._here = (files, dirs)
+        self._doubts = self._doubts_here = doubts  # about the rules of the two tables
         if live or placed:
             here = [(rule.rule, final) for rule in live if (final := rule.final()) is not None]
-            self._here = _extended(files, dirs, [*here, *(placed or ())])
+            here += placed or ()
+            if here:
+                self._here = _extended(files, dirs, here)
+                self._doubts_here = (*doubts, _Doubts(here))
 
     def child(self, name: bytes, rule_files: Mapping[bytes, bytes] = _NO_FILES) -> Scope:
         """The scope of the sub-folder `name`, given the contents of the rule files in it."""
@@ -236,7 +303,9 @@ class Scope:
         if guard is not None:
             guard = _Guard(guard.secrets.child(name), guard.named.child(name))
         placed = self._inside.get(name)
-        scope = Scope(path, self._files, self._dirs, live, self._inside, placed, guard)
+        scope = Scope(
+            path, self._files, self._dirs, live, self._inside, placed, guard, self._doubts
+        )  # fmt: skip
         return scope._with_rules(_read_files(path, rule_files)) if rule_files else scope
 
     def ignores(self, name: bytes, is_dir: bool) -> bool:
@@ -245,6 +314,12 @@ class Scope:
         if rule is not None and rule.sweeps:
             rule = self._unswept(rule, name, is_dir)
         return rule is not None and not rule.negated
+
+    def doubtful(self, names: Sequence[str]) -> Collection[str]:
+        """The entries of this folder that some rule may decide on; none does on the others."""
+        if len(self._doubts_here) == 1:
+            return self._doubts_here[0].among(names)
+        return set().union(*(doubts.among(names) for doubts in self._doubts_here))
 
     def why(self, name: bytes, is_dir: bool) -> Rule | None:
         """The rule that decides on the entry `name`, which may re-include it; None if none does."""
@@ -284,8 +359,9 @@ class Scope:
         for folder, known in self._inside.items() if inside else ():
             inside[folder] = [*known, *inside.get(folder, ())]
         tables = _extended(self._files, self._dirs, finals)
+        doubts = (*self._doubts, _Doubts(finals)) if finals else self._doubts
         return Scope(
-            self._path, *tables, tuple(live), inside or self._inside, self._placed, guard
+            self._path, *tables, tuple(live), inside or self._inside, self._placed, guard, doubts
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 _BACKSLASH, _SLASH, _STAR, _DASH, _COLON = b"\\/*-:"
@@ -47,6 +48,9 @@ class Segment(NamedTuple):
     exact: bytes | None = None
     suffix: bytes | None = None  # of `*.ext`, `*.tar.gz`, `*_test.py`
     first: int | None = None  # the only byte it can start with
+    start: bytes = b""  # what every name begins with that looks so, as far as one is known
+    end: bytes = b""  # and ends with
+    openings: frozenset[int] = frozenset()  # the bytes it can start with, where they are few
 
     def matches(self, name: bytes) -> bool:
         """Whether a name looks so."""
@@ -127,11 +131,23 @@ def _segment(tokens: list[int | frozenset[int]]) -> Segment:
         else:
             chunks[-1] += _byte_regex(token)
     first = tokens[0] if isinstance(tokens[0], int) and tokens[0] >= 0 else None
+    known = Segment(
+        chunks[0],
+        first=first,
+        start=_literal(tokens),
+        end=_literal(tokens[::-1])[::-1],
+        openings=tokens[0] if isinstance(tokens[0], frozenset) else frozenset(),
+    )
     if len(chunks) == 1:
-        return Segment(chunks[0], first=first)
+        return known
     # Chunks have a fixed length, so the leftmost place is as good as any: never look back.
     middle = b"".join(b"(?>.*?%b)" % chunk for chunk in chunks[1:-1] if chunk)
-    return Segment(chunks[0] + middle + b".*" + chunks[-1], first=first)
+    return known._replace(regex=chunks[0] + middle + b".*" + chunks[-1])
+
+
+def _literal(tokens: list[int | frozenset[int]]) -> bytes:
+    """The bytes that tokens begin with, up to the first that stands for others."""
+    return bytes(takewhile(lambda token: isinstance(token, int) and token >= 0, tokens))  # type: ignore[arg-type]
 
 
 _ANY: Final = _segment([-1])

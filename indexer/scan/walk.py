@@ -7,13 +7,14 @@ import os
 import stat as modes
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.kinds import Kind
-from indexer.core.listing import stat_line
+from indexer.core.listing import HEADS
 from indexer.core.tree import Entry
 from indexer.scan.hashpool import Answer, HashPool
 from indexer.scan.ignore import Scope
@@ -126,6 +127,11 @@ class Walker:
     large: LargeFiles | None = None
     """Who reads large files, where others wait for this thread."""
 
+    _own_inodes: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._own_inodes = frozenset(inode for _, inode in self.own)
+
     def walk(self, start: str = paths.ROOT) -> Observed:
         """Look at a folder and everything below; raises OSError when it cannot be opened."""
         observed = Observed()
@@ -207,50 +213,63 @@ class Walker:
         seen = SeenFolder(path, self.seen_ns, observed.unreadable, self.before)
         with os.scandir(descriptor) as listing:
             listed = list(listing)
-            scope = self._scope(path, parent_scope, descriptor, [entry.name for entry in listed])
-            files = self._judge(listed, scope, seen, observed)
+        names = [entry.name for entry in listed]
+        scope = self._scope(path, parent_scope, descriptor, names)
+        files, stats = self._judge(listed, names, scope, seen, observed)
         observed.folders[path] = seen
         if self.progress is not None:
             self.progress(len(files) + len(seen.folders))
-        stats = self.before.stats_of(path) if self.trust else None
-        if stats is not None and _stats_of(files, seen.folders) == stats:
-            return seen, scope
-        self._read(seen, files, pool, descriptor)
+        if not self.trust or self.before.stats_of(path) != stats:
+            self._read(seen, files, pool, descriptor)
         return seen, scope
 
     def _judge(
-        self, listed: list[os.DirEntry[str]], scope: Scope, seen: SeenFolder, observed: Observed
-    ) -> list[_SeenFile]:
-        """Sort a listing into files and links, folders (into `seen`), and what is skipped."""
+        self,
+        listed: list[os.DirEntry[str]],
+        names: list[str],
+        scope: Scope,
+        seen: SeenFolder,
+        observed: Observed,
+    ) -> tuple[list[_SeenFile], bytes]:
+        """Sort a listing into files and links, folders (into `seen`), and what is skipped.
+
+        Also returns the `stats` string of the folder as it is now. What can be told of all names
+        at once is: whether any has to be escaped, and which of them a rule may have a say on.
+        """
+        text = "".join(names)
+        plain = text.isascii() and text.isprintable() and "\\" not in text
+        listed.sort(key=_NAME if plain else _raw_name)
+        doubtful = scope.doubtful(names)
         files: list[_SeenFile] = []
-        ignores, to_text = scope.ignores, paths.name_to_text
+        lines: list[bytes] = []
+        folders, own, pack = seen.folders, self._own_inodes, filestat.pack
         for entry in listed:
-            os_name = entry.name
-            raw = os_name.encode("utf-8", "surrogateescape")
-            if entry.is_dir(follow_symlinks=False):
-                if not ignores(raw, True):
-                    seen.folders.append(to_text(os_name))
+            name = entry.name
+            raw = name.encode("utf-8", "surrogateescape")
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if name in doubtful and scope.ignores(raw, is_folder):
                 continue
-            if ignores(raw, False):
+            if is_folder:
+                folders.append(name if plain else paths.name_to_text(name))
+                lines += (_FOLDER_HEADS[len(raw)], raw)
                 continue
             try:
                 stat = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            mode = stat.st_mode
-            if modes.S_ISLNK(mode):
-                files.append((to_text(os_name), os_name, raw, stat, Kind.LINK))
-                continue
-            reason = self.why_not_read(stat)
-            if reason is not None:
-                observed.skipped.append(Remark(paths.join(seen.path, to_text(os_name)), reason))
-                continue
-            files.append((to_text(os_name), os_name, raw, stat, Kind.FILE))
-            if stat.st_nlink > 1:
-                observed.linked.add(paths.join(seen.path, to_text(os_name)))
-        if len(seen.folders) > 1:
-            seen.folders.sort(key=paths.sort_key)
-        return files
+            kind, heads = Kind.FILE, _FILE_HEADS
+            if modes.S_IFMT(stat.st_mode) != modes.S_IFREG or stat.st_ino in own:
+                if modes.S_ISLNK(stat.st_mode):
+                    kind, heads = Kind.LINK, _LINK_HEADS
+                elif (reason := self.why_not_read(stat)) is not None:
+                    where = paths.join(seen.path, paths.name_to_text(name))
+                    observed.skipped.append(Remark(where, reason))
+                    continue
+            if stat.st_nlink > 1 and kind is Kind.FILE:
+                observed.linked.add(paths.join(seen.path, paths.name_to_text(name)))
+            files.append((name if plain else paths.name_to_text(name), name, stat, kind))
+            lines += (heads[len(raw)], raw, pack(stat))
+        return files, b"".join(lines)
 
     def why_not_read(self, stat: os.stat_result) -> str | None:
         """Why a file that is no link is left out, where it is."""
@@ -277,7 +296,7 @@ class Walker:
     ) -> None:
         entries = seen.entries = {}
         old = self.before.entries_of(seen.path) if self.trust else {}
-        for name, os_name, _, stat, kind in files:
+        for name, os_name, stat, kind in files:
             known = old.get(name)
             if known is not None and known.kind is kind and known.stat == filestat.pack(stat):
                 entries[name] = known
@@ -302,8 +321,17 @@ class Walker:
         seen.entries[name] = Entry(Kind.LINK, content_id, stat.st_size, packed)
 
 
-# Name in text form, as the system gives it, and in bytes; what lstat said; file or link.
-_SeenFile = tuple[str, str, bytes, os.stat_result, Kind]
+# Name in text form and as the system gives it; what lstat said; file or link.
+_SeenFile = tuple[str, str, os.stat_result, Kind]
+
+_FILE_HEADS: Final = HEADS[Kind.FILE]
+_FOLDER_HEADS: Final = HEADS[Kind.DIRECTORY]
+_LINK_HEADS: Final = HEADS[Kind.LINK]
+_NAME: Final = attrgetter("name")
+
+
+def _raw_name(entry: os.DirEntry[str]) -> bytes:
+    return os.fsencode(entry.name)
 
 
 def special_kind(mode: int) -> str:
@@ -315,14 +343,3 @@ def special_kind(mode: int) -> str:
     if modes.S_ISDIR(mode):
         return "folder"
     return "device"
-
-
-def _stats_of(files: list[_SeenFile], folders: list[str]) -> bytes:
-    lines = []
-    for _, _, raw, stat, kind in files:
-        lines.append((raw, stat_line(kind, filestat.pack(stat), raw)))
-    for name in folders:
-        raw = paths.text_to_bytes(name)
-        lines.append((raw, stat_line(Kind.DIRECTORY, filestat.NO_STAT, raw)))
-    lines.sort()
-    return b"".join([line for _, line in lines])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 
@@ -337,3 +338,33 @@ def test_many_double_stars_take_no_time_on_a_deep_path() -> None:
     assert not scope.ignores(b"a", False)
     assert scope.ignores(b"b", False)
     assert time.perf_counter() - start < 1
+
+
+def test_what_no_rule_may_decide_on_is_decided_by_none() -> None:
+    rules = rb"""
+*.log
+/top
+**/b/c.txt
+[._]*.sw[a-p]
+*~
+*x*
+?\xc3
+*\xa9.txt
+\xc3*
+*\xa9
+a*z
+[^a]b
+"""
+    names = [
+        "a.log", "top", "c.txt", ".a.swp", "_b.swa", "old~", "axb", "plain", "\u00e9.txt", "\u00e9",
+        "a\udcc3", "aaz", "bb", "\udca9.txt", "z", "k", "b", "\u00e9\u00e9", "x", "caz", "a.b~",
+    ]  # fmt: skip
+    root = root_scope({b".gitignore": rules}, defaults=False)
+    for scope in (root, root.child(b"b"), root.child(b"a", {b".gitignore": b"k\n!*.txt\n"})):
+        doubtful = scope.doubtful(names)
+        for name in names:
+            raw = os.fsencode(name)
+            if name not in doubtful:
+                assert scope.why(raw, False) is None
+                assert scope.why(raw, True) is None
+        assert "plain" not in doubtful

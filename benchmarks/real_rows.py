@@ -1,0 +1,253 @@
+"""Rows about a real tree, which is copied first: what people feel, against git and plain Python.
+
+Every round reads the tree before anything is timed, so that all contenders find it in the cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from benchmarks.measure import REPOSITORY, Row, cpu_seconds, run, take_turns
+from benchmarks.tree_rows import GIT_ENV
+from indexer.service.client import connect
+
+_DROP = Path("/proc/sys/vm/drop_caches")
+_COMMENTS = {".py": "#", ".go": "//", ".js": "//", ".ts": "//", ".rs": "//", ".java": "//"}
+_LARGEST_EDITED = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One state of the program, and the copy of the tree that it indexes."""
+
+    name: str
+    source: Path
+    tree: Path
+
+    def merkle(self, *arguments: str) -> Callable[[], object]:
+        """A command by this program on this copy, to its end; findings are no failure."""
+        command = [sys.executable, "-P", "-m", "indexer.cli", "-C", str(self.tree), *arguments]
+        return lambda: run(command, env=self.environment, fine=(0, 1), cwd=self.tree)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes Python import this program."""
+        return {"PYTHONPATH": str(self.source)}
+
+    def forget(self) -> None:
+        """Remove the index."""
+        shutil.rmtree(self.tree / ".merkle", ignore_errors=True)
+
+
+def copied(tree: Path, target: Path) -> Path:
+    """A copy with a repository of its own, so that `git status` compares with a full index."""
+    shutil.copytree(
+        tree, target, symlinks=True, ignore=shutil.ignore_patterns(".git", ".merkle")
+    )  # fmt: skip
+    identity = ("-c", "user.name=benchmarks", "-c", "user.email=benchmarks@localhost")
+    for arguments in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "all"]):
+        run(["git", "-C", target, *identity, *arguments], env=GIT_ENV)
+    return target
+
+
+def small_files(root: Path, files: int) -> Path:
+    """Very many very small files, 100 to a folder."""
+    for number in range(files):
+        folder = root / f"{number // 10_000:03}" / f"{number // 100 % 100:02}"
+        if number % 100 == 0:
+            folder.mkdir(parents=True)
+        (folder / f"file{number % 100:02}.txt").write_text(f"the file of number {number}\n")
+    return root
+
+
+def rows(tree: Path, work: Path, rounds: int) -> Iterator[Row]:
+    """Every row of the table in benchmarks/README.md that is about scans and status."""
+    rounds = max(3, rounds)
+    side = Side("here", REPOSITORY, copied(tree, work / "real"))
+    yield from _scan_rows(side, rounds)
+    yield from _service_rows(side, rounds)
+    yield from _edit_rows(side, rounds)
+
+
+def _floor(mode: str, tree: Path) -> Callable[[], object]:
+    return lambda: run([sys.executable, "-m", "benchmarks.floor", mode, tree], cwd=REPOSITORY)
+
+
+def _git_status(side: Side) -> Callable[[], object]:
+    return lambda: run(["git", "-C", side.tree, "status", "--porcelain"], env=GIT_ENV)
+
+
+def _scan_rows(side: Side, rounds: int) -> Iterator[Row]:
+    hashing, scan = _floor("hash", side.tree), side.merkle("scan")
+    hashing()
+    first, floor = take_turns([(side.forget, scan), (None, hashing)], rounds)
+    yield Row("first scan", first, "s", "walk+stat+read+xxh3", floor, 2.0)
+    if os.access(_DROP, os.W_OK):
+
+        def drop() -> None:
+            os.sync()
+            _DROP.write_text("3\n")
+
+        def drop_all() -> None:
+            side.forget()
+            drop()
+
+        cold, floor = take_turns([(drop_all, scan), (drop, hashing)], rounds)
+        yield Row("first scan, caches dropped", cold, "s", "walk+stat+read+xxh3", floor, None)
+    scan()
+    # git looks again at files as young as its index, once.
+    _git_status(side)()
+    again, status, validate, git, floor = take_turns(
+        [
+            (hashing, scan),
+            (None, side.merkle("status")),
+            (None, side.merkle("validate", "--content")),
+            (None, _git_status(side)),
+            (None, hashing),
+        ],
+        rounds,
+    )
+    yield Row("scan with nothing changed", again, "s", "git status", git, 2.0)
+    yield Row("status without a service", status, "s", "git status", git, 2.5)
+    yield Row("validate --content", validate, "s", "walk+stat+read+xxh3", floor, 1.3)
+
+
+def _service_rows(side: Side, rounds: int) -> Iterator[Row]:
+    """From the start of a service to its first answer, and what it answers then."""
+    settings = side.tree / "merkle.toml"
+    had = settings.read_bytes() if settings.exists() else None
+    settings.write_text("[types]\n")
+    try:
+        side.merkle("scan")()
+        starts, scans = [], []
+        for _ in range(rounds):
+            (alone,) = take_turns([(None, side.merkle("scan"))], 1)
+            scans.append(alone)
+            started = time.perf_counter()
+            with _Service(side):
+                side.merkle("status")()
+                starts.append(time.perf_counter() - started)
+        yield Row(
+            "service start to first answer", statistics.median(starts), "s",
+            "scan with nothing changed", statistics.median(scans), 1.5,
+        )  # fmt: skip
+        with _Service(side):
+            side.merkle("status")()
+            scan, status, git = take_turns(
+                [(None, side.merkle("scan")), (None, side.merkle("status")),
+                 (None, _git_status(side))],
+                rounds * 2,
+            )  # fmt: skip
+        yield Row("scan with a service", scan, "s", "git status", git, 0.5)
+        yield Row("status with a service", status, "s", "git status", git, 0.4)
+    finally:
+        settings.unlink()
+        if had is not None:
+            settings.write_bytes(had)
+
+
+class _Service:
+    """A running `merkle watch`, ended by its id."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+
+    def __enter__(self) -> None:
+        command = [sys.executable, "-P", "-m", "indexer.cli", "-C", str(self._side.tree)]
+        self._process = subprocess.Popen(
+            [*command, "--quiet", "watch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, **self._side.environment}, cwd=self._side.tree,
+        )  # fmt: skip
+        while connect(self._side.tree) is None:
+            if self._process.poll() is not None:
+                raise RuntimeError("the service did not start")
+            time.sleep(0.01)
+
+    def __exit__(self, *exception: object) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+
+
+def _edit_rows(side: Side, rounds: int) -> Iterator[Row]:
+    """One edit that leaves the outline as it is, by `watch --once` when all frames are there."""
+    edited = _source_of(side.tree)
+    if edited is None:
+        return
+    once, numbers = side.merkle("watch", "--once"), count()
+    once()
+
+    def edit() -> None:
+        with edited.open("a") as file:
+            file.write(f"{_COMMENTS[edited.suffix]} edited {next(numbers)}\n")
+
+    pair, library = take_turns(
+        [(edit, once), (None, lambda: run([sys.executable, "-c", "import duckdb"]))], rounds
+    )
+    yield Row("one body edit, watch --once", pair, "s", "import duckdb", library, 3.0)
+
+
+def _source_of(tree: Path) -> Path | None:
+    """The largest source file that is not very large; the first by name of several."""
+    found: list[tuple[int, str]] = []
+    for folder, below, names in os.walk(tree):
+        below[:] = [name for name in below if name not in (".git", ".merkle")]
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.splitext(name)[1] in _COMMENTS and not os.path.islink(path):
+                size = os.path.getsize(path)
+                if size <= _LARGEST_EDITED:
+                    found.append((-size, path))
+    return Path(min(found)[1]) if found else None
+
+
+def compared(tree: Path, work: Path, rounds: int, commit: str) -> Iterator[Row]:
+    """This state of the program beside a commit of it, taking turns, each on its own copy."""
+    other = work / "program"
+    git = ["git", "-C", str(REPOSITORY)]
+    run([*git, "worktree", "add", "--detach", other, commit])
+    try:
+        named = run([*git, "rev-parse", "--short", commit]).stdout.decode().strip()
+        sides = (
+            Side("here", REPOSITORY, copied(tree, work / "here")),
+            Side(named, other, copied(tree, work / "there")),
+        )
+        for side in sides:
+            _floor("hash", side.tree)()
+        commands: Sequence[tuple[str, bool, tuple[str, ...]]] = (
+            ("first scan", True, ("scan",)),
+            ("scan with nothing changed", False, ("scan",)),
+            ("status without a service", False, ("status",)),
+            ("validate --content", False, ("validate", "--content")),
+        )
+        for what, afresh, arguments in commands:
+            yield from _beside(what, sides, afresh, arguments, max(3, rounds))
+    finally:
+        run([*git, "worktree", "remove", "--force", other])
+
+
+def _beside(
+    what: str, sides: tuple[Side, Side], afresh: bool, arguments: tuple[str, ...], rounds: int
+) -> Iterator[Row]:
+    walls: list[list[float]] = [[], []]
+    used: list[list[float]] = [[], []]
+    for _ in range(rounds):
+        for index, side in enumerate(sides):
+            if afresh:
+                side.forget()
+            command = side.merkle(*arguments)
+            processor, started = cpu_seconds(), time.perf_counter()
+            command()
+            walls[index].append(time.perf_counter() - started)
+            used[index].append(cpu_seconds() - processor)
+    for unit, times in (("s", walls), ("s of processor", used)):
+        here, there = map(statistics.median, times)
+        yield Row(what, here, unit, sides[1].name, there, None)

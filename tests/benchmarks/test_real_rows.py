@@ -1,0 +1,33 @@
+"""What rows on a folder of the user's start from: plain Python, and a copy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from benchmarks.floor import hash_all, walk
+from benchmarks.real_rows import copied, small_files
+
+
+def test_the_floor_reads_files_and_no_links(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("text")
+    (tmp_path / "to_folder").symlink_to("folder")
+    (tmp_path / "to_nothing").symlink_to("gone")
+    os.mkfifo(tmp_path / "pipe")
+    assert hash_all(walk(str(tmp_path))).keys() == {str(tmp_path / "folder" / "file")}
+
+
+def test_a_folder_is_copied_into_a_repository_that_knows_all_of_it(tmp_path: Path) -> None:
+    tree = small_files(tmp_path / "tree", 250)
+    (tree / ".gitignore").write_text("*.txt\n")
+    (tree / "to_folder").symlink_to("000")
+    copy = copied(tree, tmp_path / "copy")
+    told = subprocess.run(
+        ["git", "-C", str(copy), "status", "--porcelain"], capture_output=True, check=True
+    )
+    listed = subprocess.run(["git", "-C", str(copy), "ls-files"], capture_output=True, check=True)
+    assert told.stdout == b""
+    assert len(listed.stdout.splitlines()) == 252
+    assert not (tree / ".git").exists()
