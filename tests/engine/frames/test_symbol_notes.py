@@ -284,3 +284,24 @@ def test_events_tell_of_the_symbols_note_alone(app: Space) -> None:
     app.engine.scan()
     stale = [one for one in told if one.type == "note"]
     assert [(one.action, one.frame_id.hex()) for one in stale] == [("stale", main["frame_id"])]
+
+
+def test_many_notes_are_judged_with_one_question_to_the_store(
+    app: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for node in (NODE, "src/app.py::main", "src/twice.py::load", "README.md::B"):
+        app.note(node)
+    app.reopen()
+    store, asked = app.engine.frames.code.store, list[int]()
+    declared = store.declared
+
+    def counted(wanted: Any) -> Any:
+        asked.append(len(pairs := list(wanted)))
+        return declared(pairs)
+
+    monkeypatch.setattr(store, "declared", counted)
+    monkeypatch.setattr(store, "symbols", lambda numbers: pytest.fail("one by one"))
+    assert app.engine.status()["types"]["note"]["fresh"] == 4
+    assert asked == [4]
+    lines = [one["line"] for one in app.engine.notes()["notes"]]
+    assert lines == [3, 2, 8, 1]
