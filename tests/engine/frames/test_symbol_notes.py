@@ -304,4 +304,4 @@ def test_many_notes_are_judged_with_one_question_to_the_store(
     assert app.engine.status()["types"]["note"]["fresh"] == 4
     assert asked == [4]
     lines = [one["line"] for one in app.engine.notes()["notes"]]
-    assert lines == [3, 2, 8, 1]
+    assert lines == [3, 2, 9, 1]
