@@ -85,6 +85,22 @@ class CodeStore:
             found[row[0]].append(CodeSymbol._make(row[1:]))
         return {number: tuple(symbols) for number, symbols in found.items()}
 
+    def declared(
+        self, wanted: Iterable[tuple[int, str]]
+    ) -> dict[tuple[int, str], list[tuple[bytes, int]]]:
+        """For numbers of facts and qualified names, the hash and line of each declaration."""
+        pairs = list(wanted)
+        found: dict[tuple[int, str], list[tuple[bytes, int]]] = {}
+        for number, symbol, sha256, line in self._database.rows(
+            "SELECT s.number, s.symbol, s.sha256, s.line FROM code_symbols s"
+            " JOIN (SELECT DISTINCT unnest(?::UINTEGER[]) AS number,"
+            " unnest(?::VARCHAR[]) AS symbol) w ON w.number = s.number AND w.symbol = s.symbol"
+            " ORDER BY s.number, s.place",
+            [[number for number, _ in pairs], [symbol for _, symbol in pairs]],
+        ):
+            found.setdefault((number, symbol), []).append((sha256, line))
+        return found
+
     def declaring(self, names: Sequence[str]) -> list[tuple[int, str]]:
         """The facts that have a symbol of one of some names, and which name that is."""
         if not names:

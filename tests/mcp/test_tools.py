@@ -173,6 +173,19 @@ def test_a_place_that_is_not_utf8_can_be_told(tmp_path: Path) -> None:
 # -- put_frame
 
 
+def test_a_note_about_a_symbol_is_shown_at_its_line(project: Path) -> None:
+    seen = answer(call(project, "alice", "get_node", node="src/main.py"))["node_id"]
+    note = {"node": "src/main.py::tide", "seen": seen, "type": "note", "content": "Returns one."}
+    made = answer(call(project, "alice", "put_frame", **note))
+    assert (made["symbol"], made["line"], made["freshness"]) == ("tide", 4, "fresh")
+    code = (project / "src" / "main.py").read_text()
+    (project / "src" / "main.py").write_text("# above\n" + code)
+    found = answer(call(project, "bob", "get_node", node="src/main.py", type="note"))["frames"]
+    assert [(one["symbol"], one["line"], one["freshness"]) for one in found] == [
+        ("tide", 5, "fresh")
+    ]
+
+
 def test_a_note_is_bound_to_what_was_read(project: Path) -> None:
     seen = answer(call(project, "alice", "get_node", node="src/main.py"))["node_id"]
     note = {"node": "src/main.py", "type": "note", "content": "Returns one."}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.code import CodeSymbol, FactsKey
@@ -21,8 +21,8 @@ from indexer.generators.parsed import parse
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
 
-_REMEMBERED: Final = 512
-"""Files whose symbols are kept in memory, those that were asked for last."""
+_REMEMBERED: Final = 100_000
+"""Names in files of which it is kept in memory where they are declared."""
 
 
 class UnknownSymbolError(UsageError):
@@ -62,6 +62,14 @@ def is_symbol_name(text: str) -> bool:
     return is_line and len(text) <= 2 * MAX_SYMBOL
 
 
+class Declared(NamedTuple):
+    """One declaration of a name in a file."""
+
+    sha256: bytes
+    """Of its whole text."""
+    line: int
+
+
 class FileSymbols:
     """What symbols a file of a tree has: as its facts say, or as the file itself does.
 
@@ -71,25 +79,21 @@ class FileSymbols:
 
     def __init__(self, frames: Frames) -> None:
         self._frames = frames
-        self._lock = threading.Lock()
-        self._known: dict[FactsKey, tuple[CodeSymbol, ...]] = {}
+        self._known: dict[tuple[FactsKey, str], tuple[Declared, ...]] = {}
+        self._last: tuple[FactsKey, tuple[CodeSymbol, ...]] | None = None
+        """The file that was asked for last: several questions about one follow each other."""
 
     def of(self, path: str, entry: Entry) -> tuple[CodeSymbol, ...] | None:
         """The symbols in order of the source; None where nobody can tell any more."""
         if entry.kind is not Kind.FILE:
             return ()
-        key = facts_key(path, entry.content_id)
-        with self._lock:
-            found = self._known.pop(key, None)
-        if found is None:
-            found = self._frames.code.symbols(key)
+        key, last = facts_key(path, entry.content_id), self._last
+        if last is not None and last[0] == key:
+            return last[1]
+        found = self._frames.code.symbols(key)
         if found is None:
             found = self._read(path, entry)
-        if found is not None:
-            with self._lock:
-                self._known[key] = found
-                while len(self._known) > _REMEMBERED:
-                    del self._known[next(iter(self._known))]
+        self._last = None if found is None else (key, found)
         return found
 
     def _read(self, path: str, entry: Entry) -> tuple[CodeSymbol, ...] | None:
@@ -104,7 +108,39 @@ class FileSymbols:
             return None
         return facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
 
-    def named(self, path: str, entry: Entry, symbol: str) -> list[CodeSymbol] | None:
+    def named(self, path: str, entry: Entry, symbol: str) -> tuple[Declared, ...] | None:
         """Those of one qualified name: several where it is overloaded or declared again."""
-        listed = self.of(path, entry)
-        return None if listed is None else [one for one in listed if one.symbol == symbol]
+        key = (facts_key(path, entry.content_id), symbol)
+        found = self._known.get(key)
+        if found is None:
+            listed = self.of(path, entry)
+            if listed is None:
+                return None
+            found = tuple(Declared(s.sha256, s.line) for s in listed if s.symbol == symbol)
+            self._remember({key: found})
+        return found
+
+    def load(self, wanted: Iterable[tuple[str, Entry, str]]) -> None:
+        """Find out in one query what many notes ask for, as far as facts say it."""
+        code = self._frames.code
+        keys = {
+            (facts_key(path, entry.content_id), symbol)
+            for path, entry, symbol in wanted
+            if entry.kind is Kind.FILE
+        }
+        missing = {one: code.numbers.get(one[0]) for one in keys if one not in self._known}
+        pairs = {one: number for one, number in missing.items() if number is not None}
+        if len(pairs) > 1:
+            found = code.store.declared((number, symbol) for (_, symbol), number in pairs.items())
+            self._remember(
+                {
+                    one: tuple(starmap(Declared, found.get((number, one[1]), ())))
+                    for one, number in pairs.items()
+                }
+            )
+
+    def _remember(self, found: Mapping[tuple[FactsKey, str], tuple[Declared, ...]]) -> None:
+        if len(self._known) + len(found) > _REMEMBERED:
+            # Replaced and not emptied: another thread may be reading it.
+            self._known = {}
+        self._known.update(found)

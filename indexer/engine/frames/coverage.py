@@ -154,11 +154,14 @@ class Coverage:
         lengths = frames.store.body_lengths(
             head.content for found in live.values() for _, head in found
         )
-        frames.load_note_inputs(
-            head.frame_id
-            for found in live.values()
-            for slot, head in found
-            if not is_generated(slot[1])
+        frames.load_notes(
+            tree,
+            (
+                (path, head.frame_id)
+                for path, found in live.items()
+                for slot, head in found
+                if not is_generated(slot[1])
+            ),
         )
         for path, found in live.items():
             new = _judged(frames, tree, path, found, lengths)
@@ -308,9 +311,9 @@ def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> S
     stale: list[JsonObject] = []
     referred: _ReferredTo | None = None
     slots = list(frames.heads.live())
-    frames.load_note_inputs(
-        head.frame_id for slot, live in slots if not is_generated(slot[1]) for _, head in live
-    )
+    written = [one for slot, live in slots if not is_generated(slot[1]) for one in live]
+    if tree is not None:
+        frames.load_notes(tree, ((path, head.frame_id) for path, head in written))
     for (frame_type, agent), live in slots:
         per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
         nodes_of_agent = covered.setdefault(agent, set())

@@ -56,7 +56,8 @@ class NoteLabels:
             for path in where
             for slot, head in sorted(frames.heads.notes_at(path), key=lambda n: (n[0], n[1][0]))
         ]
-        frames.load_note_inputs(head.frame_id for _, _, head in listed)
+        for tree in filter(None, (before, now)):
+            frames.load_notes(tree, ((path, head.frame_id) for path, _, head in listed))
         for path, slot, head in listed:
             old = self._told.get(head.frame_id)
             if old is None and before is not None:

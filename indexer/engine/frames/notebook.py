@@ -126,7 +126,7 @@ def notes(
         if paths.is_within(where, path)
         for slot, head in live
     ]
-    frames.load_note_inputs(head.frame_id for _, head in listed)
+    frames.load_notes(tree, ((key[0], head.frame_id) for key, head in listed))
     if symbol is not None:
         listed = [one for one in listed if _is_about(frames, one[1], symbol)]
     judged = [(key, head, judge(frames, tree, *key, head)) for key, head in listed]

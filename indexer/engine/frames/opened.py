@@ -10,9 +10,11 @@ from indexer.core.clock import Clock
 from indexer.core.frames import FrameId
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.tokens import TiktokenCounter
+from indexer.core.tree import Tree
 from indexer.engine.code.known import KnownFacts
 from indexer.engine.code.symbols import FileSymbols
 from indexer.engine.frames.coverage import MissingCounts, StateCounts
+from indexer.engine.frames.freshness import symbol_in
 from indexer.engine.frames.heads import HeadCache
 from indexer.engine.frames.inputs import InputChains
 from indexer.engine.frames.types import DeclaredTypes, FrameType
@@ -64,6 +66,17 @@ class Frames:
     def remember_inputs(self, frame_id: FrameId, document: dict[str, Any]) -> None:
         """What a note that was just written is bound to, so that it is not looked up."""
         self._note_inputs[frame_id] = document
+
+    def load_notes(self, tree: Tree, notes: Iterable[tuple[str, FrameId]]) -> None:
+        """Read at once what is needed to judge many notes, by their paths and ids."""
+        listed = list(notes)
+        self.load_note_inputs(frame_id for _, frame_id in listed)
+        bound = ((path, tree.get(path), symbol_in(self.note_inputs(one))) for path, one in listed)
+        self.symbols.load(
+            (path, entry, symbol)
+            for path, entry, symbol in bound
+            if entry is not None and symbol is not None
+        )
 
     def load_note_inputs(self, frame_ids: Iterable[FrameId]) -> None:
         """Read in one query what many notes are bound to."""

@@ -399,9 +399,8 @@ def _leave_out(
 def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
     """Bodies and freshness of some candidates, each read in one query."""
     bodies = frames.heads.bodies(row.content for row in chunk)
-    frames.load_note_inputs(
-        row.frame_id for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)
-    )
+    notes = [row for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)]
+    frames.load_notes(tree, ((row.path, row.frame_id) for row in notes))
     loaded = []
     for row in chunk:
         head = frames.heads.live_frame((row.path, row.type, row.agent), row.frame_id)
