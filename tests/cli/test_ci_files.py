@@ -63,15 +63,15 @@ def clone_of(repository: Path, name: str) -> Path:
 
 def test_the_pack_recipe_runs_no_generator_in_a_fresh_clone(repository: Path, shell: Any) -> None:
     first, second = clone_of(repository, "one"), clone_of(repository, "two")
-    assert "7 made, 0 reused" in shell(START, first)
+    assert "7 frames written\n" in shell(START, first)
     shell(KEEP, first)
     shutil.copy(first / "merkle.pack", second)
-    assert "0 made, 7 reused" in shell(START, second)
+    assert "7 frames written, 7 of them from earlier results" in shell(START, second)
     # A run that finds the files changed makes what depends on them, and nothing else.
     third = clone_of(repository, "three")
     shutil.copy(first / "merkle.pack", third)
     (third / "src" / "main.py").write_text("def other() -> None: ...\n")
-    assert "3 made, 4 reused" in shell(START, third)
+    assert "7 frames written, 4 of them from earlier results" in shell(START, third)
 
 
 def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(
@@ -80,7 +80,7 @@ def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     cache = tmp_path / "cache"
     place = clone_of(repository, "place")
-    assert "7 made" in shell(FOLDER, place, **state)
+    assert "7 frames written" in shell(FOLDER, place, **state)
     shutil.copytree(place / ".merkle", cache)
 
     def next_run() -> Path:
@@ -90,10 +90,10 @@ def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(
         shutil.copytree(cache, fresh / ".merkle")
         return fresh
 
-    assert "workspace: nothing made" in shell(FOLDER, next_run(), **state)
+    assert "workspace: up to date" in shell(FOLDER, next_run(), **state)
     (next_run() / "README.md").write_text("# Tide tables, second edition\n")
     shown = shell(FOLDER.replace("@-0", "@-1"), place, **state)
-    assert "2 made" in shown
+    assert "2 frames written" in shown
     assert "README.md" in (place / "report.md").read_text()
 
 
@@ -105,7 +105,7 @@ def test_the_folder_recipe_adopts_what_it_does_not_know(
     shutil.copytree(first / ".merkle", second / ".merkle")
     shown = shell(FOLDER, second)
     assert "Adopted" in shown
-    assert "7 made" in shown
+    assert "7 frames written" in shown
 
 
 @pytest.mark.soak

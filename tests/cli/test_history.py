@@ -59,11 +59,11 @@ def test_diff_lists_the_frames_that_were_made_for_each_root(peopled: Path, merkl
     assert merkle("-C", peopled, "regenerate", "src/main.py").code == 0
     lines = merkle("-C", peopled, "diff", "@-1", "@-0").out.splitlines()
     assert lines[0] == "modified  src/main.py"
-    assert lines[1] == "generated frames (3)"
-    assert lines[2].startswith("  missing   . (outline by merkle:summarize)  ")
-    assert lines[2].endswith(" → none")
-    assert lines[4].startswith("  modified  src/main.py (outline by merkle:outline)  ")
-    assert lines[5].endswith(": 1 modified")
+    assert lines[1:4] == ["symbols (1)", "  + src/main.py::ebb  function", "generated frames (3)"]
+    assert lines[4].startswith("  missing   . (outline by merkle:summarize)  ")
+    assert lines[4].endswith(" → none")
+    assert lines[6].startswith("  modified  src/main.py (outline by merkle:outline)  ")
+    assert lines[7].endswith(": 1 modified")
 
 
 def test_diff_in_markdown(changed: Path, merkle: Any) -> None:
@@ -76,7 +76,7 @@ def test_diff_in_markdown(changed: Path, merkle: Any) -> None:
 def test_markdown_spans_hold_backticks() -> None:
     document: DiffDocument = {
         "old": "a" * 32, "new": "b" * 32, "added": ["x``y", "`", "\u202eevil"],
-        "removed": [], "modified": [], "renamed": [], "frames": [], "notes": [],
+        "removed": [], "modified": [], "renamed": [], "symbols": [], "frames": [], "notes": [],
     }  # fmt: skip
     text = _markdown(document)
     assert "- ``` x``y ```" in text

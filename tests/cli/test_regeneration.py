@@ -16,7 +16,7 @@ def test_one_pass_makes_what_is_declared(workspace: Path, merkle: Any) -> None:
     assert (first.json["reused"], first.json["carried"], first.json["failed"]) == (0, 0, [])
     second = merkle("-C", workspace, "watch", "--once", "--json").json
     assert (second["generated"], second["reused"], second["hashed"]) == (0, 0, 0)
-    assert "workspace: nothing made" in merkle("-C", workspace, "watch", "--once").out
+    assert "workspace: up to date" in merkle("-C", workspace, "watch", "--once").out
 
 
 def test_a_plan_makes_nothing(peopled: Path, merkle: Any) -> None:

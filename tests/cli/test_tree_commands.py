@@ -235,7 +235,7 @@ def test_the_bar_appears_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
     drawn: list[int] = []
 
     class Drawing:
-        def update(self, task: int, completed: int) -> None:
+        def update(self, task: int, completed: int, rate: str) -> None:
             drawn.append(completed)
 
         def stop(self) -> None:
@@ -259,7 +259,7 @@ def test_the_bar_appears_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_real_bar_can_be_drawn_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    times = iter([0.0, 1.0])
+    times = iter([0.0, 1.0, 2.0])
     bar = ScanBar(clock=lambda: next(times))
     bar(3)
     bar(4)
