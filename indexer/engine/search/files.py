@@ -29,14 +29,15 @@ class Names:
         names = [paths.split(path)[1].lower().replace("_", "") for path in self._paths]
         self._text = "\n".join(names)
         self._starts = array("I", [0, *accumulate(len(name) + 1 for name in names)])
-        self._found: dict[str, list[str]] = {}
+        self._found: dict[tuple[str, int], list[str]] = {}
 
     def having(self, word: str, most: int) -> list[str]:
         """The paths whose own name has a word; none where too many have it."""
-        if word not in self._found:
+        known = (word, most)
+        if known not in self._found:
             found = list(islice(self._search(word), most + 1))
-            self._found[word] = found if len(found) <= most else []
-        return self._found[word]
+            self._found[known] = found if len(found) <= most else []
+        return self._found[known]
 
     def _search(self, word: str) -> Iterator[str]:
         # A stem is the beginning of its word, but for a last `y` that may have been `ies`.

@@ -200,3 +200,25 @@ def test_what_cannot_be_asked_is_refused_with_a_hint(code: Space) -> None:
 )
 def test_tests_are_told_by_their_names(path: str, expected: bool) -> None:
     assert is_test(path) is expected
+
+
+def test_what_files_use_is_read_once_and_kept_by_content(code: Space) -> None:
+    def kept() -> int:
+        return int(code.engine.database.rows("SELECT count(*) FROM code_uses")[0][0])
+
+    assert kept() == 0
+    first = edges(code, "app/shapes.py::area")
+    # Neither the file that only defines `scale` nor any other without the name was read.
+    read = kept()
+    assert 0 < read < len(PROJECT)
+    assert edges(code, "app/shapes.py::area") == first
+    assert kept() == read
+
+
+@pytest.mark.parametrize("name", ["x", "all", "n" * 70])
+def test_names_that_no_word_stands_for_are_found_too(space: Space, name: str) -> None:
+    space.fill(
+        {"a.py": f"def {name}():\n    return 0\n", "b.py": f"from a import {name}\n\n{name}()\n"}
+    )
+    space.settle()
+    assert edges(space, f"a.py::{name}") == {"b.py:1  import", "b.py:3  import"}
