@@ -19,6 +19,8 @@ from indexer.core.kinds import Kind
 _TIMEOUT: Final = 60
 _LONGEST: Final = 64 << 20
 """Bytes of a file of a commit that are read; a longer one is only skipped."""
+_VERSIONS: Final = 50
+"""Commits of a file that are looked through for one of its texts."""
 _SETTINGS: Final = (
     "core.fsmonitor=false", "core.untrackedCache=false", "core.hooksPath=/dev/null",
     "core.attributesFile=/dev/null", "diff.external=", "submodule.recurse=false",
@@ -60,6 +62,19 @@ def last_commit(root: Path) -> Commit | None:
     return Commit(commit, dict(_blobs(listed)), set(map(_path, filter(None, touched.split(b"\0")))))
 
 
+def versions(root: Path, path: str) -> Iterator[bytes]:
+    """What the last commits that changed a file made of it, the newest first."""
+    name = paths.text_to_bytes(path)
+    if b"\n" in name:
+        # Names of objects are told apart by lines.
+        return
+    listed = _run(root, "rev-list", f"-n{_VERSIONS}", "HEAD", "--", os.fsdecode(b"./" + name))
+    commits = (listed or b"").decode().split()
+    for content in contents(root, (f"{one}:./{os.fsdecode(name)}" for one in commits)):
+        if content is not None:
+            yield content
+
+
 def tracked(root: Path) -> list[str]:
     """The paths at and below a folder that git's index has."""
     listed = _run(root, "ls-files", "-z") or b""
@@ -96,7 +111,7 @@ def contents(root: Path, blobs: Iterable[str]) -> Iterator[bytes | None]:
         assert process.stdin is not None
         assert process.stdout is not None
         for name in blobs:
-            process.stdin.write(name.encode() + b"\n")
+            process.stdin.write(os.fsencode(name) + b"\n")
             process.stdin.flush()
             head = process.stdout.readline().split()
             if len(head) != 3:

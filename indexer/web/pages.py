@@ -20,6 +20,7 @@ from indexer.engine.frames.read import get_node, list_frames
 from indexer.engine.search.search import TEXT, search
 from indexer.engine.team.commands import shared_status
 from indexer.engine.tree.history import diff, log
+from indexer.engine.tree.line_changes import LineChange, line_changes
 from indexer.engine.tree.lost import lost_documents
 from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.engine.tree.scan import tree_as_on_disk
@@ -221,7 +222,13 @@ class Pages:
     def diff(self, query: Query) -> dict[str, Any]:
         """What differs between two recorded roots."""
         old, new = query.text("old", "@-1").strip(), query.text("new", "@-0").strip()
-        found: JsonObject = dict(self._api.perform(lambda engine: diff(engine, old, new)))
+        path = query.text("path")
+
+        def read(engine: Engine) -> tuple[JsonObject, tuple[list[LineChange], str | None] | None]:
+            lines = line_changes(engine, old, new, path) if path else None
+            return dict(diff(engine, old, new)), lines
+
+        found, lines = self._api.perform(read)
         moved = {rename["old"] for rename in found["renamed"]}
         came = {rename["new"] for rename in found["renamed"]}
         groups = [
@@ -233,6 +240,12 @@ class Pages:
             "old": found["old"],
             "new": found["new"],
             "asked": (old, new),
+            "path": path,
+            "lines": lines[0] if lines else [],
+            "why_not": lines[1] if lines else None,
+            "symbols": found.get("symbols", [])[:DIFF_LISTED],
+            "symbol_count": len(found.get("symbols", [])),
+            "notes": found.get("notes", [])[:DIFF_LISTED],
             "groups": [(word, rows[:DIFF_LISTED], len(rows)) for word, rows in groups],
             "renamed": found["renamed"][:DIFF_LISTED],
             "renamed_count": len(found["renamed"]),

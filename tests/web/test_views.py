@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +177,34 @@ def test_an_age_is_that_of_the_file(tmp_path: Path) -> None:
         assert _age(entry, today) == key
     # A stat that vouches for nothing is that of a file that was written just now.
     assert _age(Entry(Kind.FILE, ALGORITHM.of_file(b""), 6, filestat.unvouched(6)), today) == "day"
+
+
+def test_a_difference_is_shown_by_symbol_and_line_by_line(
+    base: Path, sites: Callable[..., Any]
+) -> None:
+    root = base / "compared"
+    root.mkdir()
+    file = root / "a.py"
+    file.write_text("def first():\n    return 1\n\n\ndef last():\n    return '<b>'\n")
+    git = ["git", "-C", str(root), "-c", "user.name=n", "-c", "user.email=e@e"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    site = sites(root).enter()
+    site.settles()
+    file.write_text("def first():\n    return 2\n\n\ndef next_one():\n    return '<b>'\n")
+    site.settles()
+    body = site.get("/diff?old=@-1&new=@-0&path=a.py").body
+    assert_only_text_in_attributes(body)
+    lines = body.partition('class="source patch"')[2].partition("</pre>")[0]
+    assert '<span class="removed">-    return 1</span>' in lines
+    assert '<span class="added">+    return 2</span>' in lines
+    assert "&lt;b&gt;" in lines
+    shown = " ".join(plain(body.partition('id="symbols-title"')[2]).split())
+    for words in ("+added next_one function", "removed last function", "~modified first function"):
+        assert words in shown
+    # A text that nobody has any more is not guessed.
+    file.write_text("nothing\n")
+    site.settles()
+    assert "neither on disk nor in git" in site.get("/diff?old=@-1&new=@-0&path=a.py").body
+    assert "the same in both" in site.get("/diff?old=@-0&new=@-0&path=a.py").body
+    assert site.stop() == 0
