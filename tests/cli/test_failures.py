@@ -58,7 +58,7 @@ def test_a_traceback_shows_what_to_do(tmp_path: Path) -> None:
         ["bogus"],
         ["scan", "--bogus"],
         ["scan", "extra"],
-        ["diff", "@-1"],
+        ["diff", "@-1", "@-0", "@-0"],
         ["init", "--hash", "md5"],
         ["log", "-n", "0"],
         ["log", "-n", "many"],

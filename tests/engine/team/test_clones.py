@@ -141,7 +141,10 @@ def test_what_was_computed_before_there_was_a_team_is_pushed(
     first.end()
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     pushed = first.open().shared_push()
-    assert pushed == {"pushed": made["regenerated"], "offered": made["regenerated"], "pending": 0}
+    assert pushed == {
+        "pushed": made["regenerated"], "offered": made["regenerated"], "pending": 0,
+        "notes": 0, "withheld": 0,
+    }  # fmt: skip
     assert first.open().shared_push()["pushed"] == 0
     assert second.full_pass()["regenerated"] == 0
 
@@ -155,7 +158,7 @@ def test_pull_brings_all_for_work_without_the_server(
     members += [first, second]
     total = first.full_pass()["regenerated"]
     assert second.open().shared_pull() == {
-        "pulled": total, "known": 0, "refused": 0, "reasons": {},
+        "pulled": total, "known": 0, "refused": 0, "reasons": {}, "notes": 0,
     }  # fmt: skip
     assert second.open().shared_pull()["pulled"] == 0
     second.end()
