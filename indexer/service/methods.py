@@ -373,8 +373,8 @@ class Methods(ABC):
     ) -> SymbolsDocument:
         """The symbols whose name has a text in it, or fits a pattern with `*` and `?`.
 
-        With `within`, only those of a file or folder. Those that are called exactly that come first,
-        then those that begin with it.
+        With `within`, only those of a file or folder. Those that are called exactly that come
+        first, then those that begin with it.
         """
         return self._operate("symbols", locals())
 

@@ -91,8 +91,8 @@ def symbols(
 ) -> SymbolsDocument:
     """The symbols whose name has a text in it, or fits a pattern with `*` and `?`.
 
-    With `within`, only those of a file or folder. Those that are called exactly that come first,
-    then those that begin with it.
+    With `within`, only those of a file or folder. Those that are called exactly that come
+    first, then those that begin with it.
     """
     with graph_now(engine) as (graph, missing):
         store, numbers, path = engine.frames.code.store, None, paths.ROOT
