@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Final, TypedDict
 
 from indexer.engine.frames.roles import AgentError
@@ -49,28 +50,41 @@ def writer(agent: str | None) -> str:
     return agent
 
 
-def renew(workspace: Workspace, agent: str | None, given: dict[str, Any], text: str | None) -> str:
-    """Say a note again of what its file is now: with other words, or with its own.
+def confirm(workspace: Workspace, agent: str | None, given: dict[str, Any]) -> str:
+    """Say that a note is still true of the file that the editor showed."""
+    done = workspace.confirm_note(given["frame_id"], agent=writer(agent), seen=_seen(given))
+    return _told("confirmed", done)
 
-    `seen` is the file that the editor showed; should it have changed since, the note is as stale
-    as before. What the new note says, in a line for the person who asked.
-    """
-    name = writer(agent)
+
+def replace(workspace: Workspace, agent: str | None, given: dict[str, Any], text: str) -> str:
+    """Put other words in the place of a note, bound to the file that the editor showed."""
     old = workspace.get_frame(given["frame_id"])
-    said = old["content"] if text is None else text
-    if said is None:
-        raise BadCommandError("what the note said was dropped", hint="replace it by another text")
     symbol = given.get("symbol")
-    done = workspace.put_frame(
+    done = workspace.note(
         f"path:{old['path']}" + (f"::{symbol}" if isinstance(symbol, str) and symbol else ""),
-        said,
+        text,
         frame_type=old["type"],
-        agent=name,
-        seen=given.get("seen"),
+        agent=writer(agent),
+        seen=_seen(given),
         replaces=[old["frame_id"]],
     )
-    held = "" if done["freshness"] == "fresh" else f", {done['freshness']}: {done['because']}"
-    return f"{'confirmed' if text is None else 'replaced'} by {name}{held}"
+    return _told("replaced", done)
+
+
+def withdraw(workspace: Workspace, agent: str | None, given: dict[str, Any]) -> str:
+    """Take a note back."""
+    done = workspace.withdraw_note(given["frame_id"], agent=writer(agent))
+    return f"withdrawn by {done['agent']}"
+
+
+def _seen(given: dict[str, Any]) -> str | None:
+    """The file's id when it was shown: if it changed since, the note is as stale as before."""
+    seen = given.get("seen")
+    return seen if isinstance(seen, str) else None
+
+
+def _told(words: str, done: Any) -> str:
+    return words if done["freshness"] == "fresh" else f"{words}, {done['freshness']}"
 
 
 class Context(TypedDict):
@@ -136,12 +150,10 @@ def _fenced(about: str, source: Any) -> str:
 
 def how_to_replace(given: dict[str, Any]) -> str:
     """What to type where an editor cannot ask for the new text."""
+    about = given.get("path") or "PATH"
+    if given.get("symbol"):
+        about = f"{about}::{given['symbol']}"
     return (
-        f"write the new text with `merkle put-frame NODE - --type note --agent NAME"
-        f" --replaces {given['frame_id'][:12]}`; docs/editors.md says how editors ask for it"
+        f"write the new text with: merkle note {shlex.quote(about)}"
+        f" --replaces {given['frame_id'][:12]} 'TEXT'"
     )
-
-
-def withdraw(workspace: Workspace, agent: str | None, given: dict[str, Any]) -> str:
-    """Take a note back."""
-    raise BadCommandError("notes cannot be taken back yet", hint="replace it")

@@ -27,7 +27,7 @@ OUTLINER: Final = GENERATED_AGENT_PREFIX + "outline"
 """An error's code and an agent's id, as the engine has them, which a client does not load."""
 
 _NOT_HELD: Final = frozenset(("stale", "orphaned"))
-OF_THE_SAVED_FILE: Final = "about the saved file; the buffer has changes"
+OF_THE_SAVED_FILE: Final = "about the file on disk, from which the buffer differs"
 
 
 class Note(NamedTuple):
@@ -162,12 +162,17 @@ def _marked(note: Note) -> str:
 def _plain(note: Note) -> str:
     about = f" about {shown(note.symbol)}" if note.symbol else ""
     reason = f" ({shown(note.because)})" if note.because else ""
-    head = f"{_held(note)} {note.type}{about} by {note.agent}{reason}"
+    head = f"{_held(note)} {_names(note.type)}{about} by {_names(note.agent)}{reason}"
     return f"{head}\n{shown(note.content)}"
 
 
 def _held(note: Note) -> str:
     return note.freshness if note.freshness.isalpha() else "unknown"
+
+
+def _names(text: str) -> str:
+    """A type or an agent: short and plain, unless somebody put another in its place."""
+    return first_line(text, 128)
 
 
 def lens_title(notes: Sequence[Note], *, is_saved: bool) -> str:
@@ -176,14 +181,14 @@ def lens_title(notes: Sequence[Note], *, is_saved: bool) -> str:
     if len(notes) == 1:
         (note,) = notes
         label = f" ({_held(note)})" if stale else ""
-        title = f"{note.type}{label}: {first_line(note.content)}"
+        title = f"{_names(note.type)}{label}: {first_line(note.content)}"
     else:
         title = f"{len(notes)} {_kinds(notes)}" + (f", {stale} not fresh" if stale else "")
     return title if is_saved else f"{title} (saved file)"
 
 
 def _kinds(notes: Iterable[Note]) -> str:
-    kinds = {note.type for note in notes}
+    kinds = {_names(note.type) for note in notes}
     return f"{kinds.pop()}s" if len(kinds) == 1 else "notes and summaries"
 
 
@@ -191,5 +196,6 @@ def diagnostic_text(note: Note, *, is_saved: bool) -> str:
     """Why a note does not hold, and how it begins."""
     about = f" about {first_line(note.symbol)}" if note.symbol else ""
     reason = first_line(note.because, 300) or "what it is about changed"
-    said = f"{_held(note)} {note.type}{about} by {note.agent}: {reason}\n{first_line(note.content)}"
+    who = f"{_held(note)} {_names(note.type)}{about} by {_names(note.agent)}"
+    said = f"{who}: {reason}\n{first_line(note.content)}"
     return said if is_saved else f"{said}\n({OF_THE_SAVED_FILE})"

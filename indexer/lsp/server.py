@@ -206,13 +206,13 @@ class Server(LanguageServer):
         self._following = await asyncio.to_thread(
             Following, self.root, self._happened, lambda _: None
         )
-        self._refresh_all()
+        self.refresh_all()
 
     def _happened(self, event: dict[str, Any]) -> None:
         """Called on the thread that follows the service."""
         assert self._loop is not None
         if event["event"] == "missed":
-            self._loop.call_soon_threadsafe(self._refresh_all)
+            self._loop.call_soon_threadsafe(self.refresh_all)
         elif event["event"] in _FOLLOWED:
             self._loop.call_soon_threadsafe(self._moved, event["path"])
 
@@ -221,7 +221,8 @@ class Server(LanguageServer):
             if open_path == path:
                 self.refresh(uri)
 
-    def _refresh_all(self) -> None:
+    def refresh_all(self) -> None:
+        """Look at everything that is open again."""
         for uri in list(self._files):
             self.refresh(uri)
 
@@ -342,31 +343,32 @@ def _register_commands(server: Server) -> None:
         shown = "\n".join(on_screen(line) for line in words.split("\n"))
         server.window_show_message(types.ShowMessageParams(types.MessageType.Info, shown))
 
-    async def renewed(asked: dict[str, Any], text: str | None) -> str:
-        agent = server.agent
-        told = await server.do(lambda workspace: commands.renew(workspace, agent, asked, text))
-        server._refresh_all()
+    async def written(work: Callable[[Workspace, str | None], str]) -> str:
+        told = await server.do(lambda workspace: work(workspace, server.agent))
+        server.refresh_all()
         return told
 
     @server.command(commands.STILL_TRUE)
     async def still_true(*arguments: Any) -> str:
-        return await renewed(given(arguments, "frame_id"), None)
+        asked = given(arguments, "frame_id")
+        return await written(lambda workspace, agent: commands.confirm(workspace, agent, asked))
 
     @server.command(commands.REPLACE)
     async def replace(*arguments: Any) -> str | None:
         asked = given(arguments, "frame_id")
-        if isinstance(asked.get("text"), str):
-            return await renewed(asked, asked["text"])
-        # The protocol has no way to ask a person for a text.
-        tell(commands.how_to_replace(asked))
-        return None
+        text = asked.get("text")
+        if not isinstance(text, str):
+            # The protocol has no way to ask a person for a text.
+            tell(commands.how_to_replace(asked))
+            return None
+        return await written(
+            lambda workspace, agent: commands.replace(workspace, agent, asked, text)
+        )
 
     @server.command(commands.DELETE)
     async def delete(*arguments: Any) -> str:
-        asked, agent = given(arguments, "frame_id"), server.agent
-        told = await server.do(lambda workspace: commands.withdraw(workspace, agent, asked))
-        server._refresh_all()
-        return told
+        asked = given(arguments, "frame_id")
+        return await written(lambda workspace, agent: commands.withdraw(workspace, agent, asked))
 
     @server.command(commands.SHOW)
     async def show(*arguments: Any) -> str:

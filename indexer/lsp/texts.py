@@ -100,13 +100,19 @@ class LineMap:
         return line if self.is_same else self._moved(line, 1)
 
     def _moved(self, line: int, side: int) -> int:
-        answer = 0
-        for begins in self._blocks:
-            here, there = begins[side], begins[1 - side]
-            if line < here:
+        ended, there = 0, 0
+        sizes = self._sizes[side], self._sizes[1 - side]
+        for block in (*self._blocks, (*self._sizes, 0)):
+            begins, other = block[side], block[1 - side]
+            if line < begins:
+                # Between two runs: as far into what stands there now, if anything does.
+                there = min(there + line - ended, max(there, other - 1))
                 break
-            answer = there + min(line - here, max(0, begins[2] - 1))
-        return min(answer, max(0, self._sizes[1 - side] - 1))
+            if line < begins + block[2]:
+                there = other + line - begins
+                break
+            ended, there = begins + block[2], other + block[2]
+        return min(there, max(0, sizes[1] - 1))
 
 
 def _blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
