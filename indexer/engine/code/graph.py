@@ -107,11 +107,6 @@ class CodeFile:
             place = self.symbols[place].parent
         yield -1
 
-    def innermost(self, line: int) -> int:
-        """The place of the smallest symbol that a line stands in; -1 for none."""
-        around = [at for at, one in enumerate(self.symbols) if one.line <= line <= one.end_line]
-        return max(around, default=-1, key=lambda at: (self.symbols[at].start, at))
-
     def definition(self, place: int) -> Definition:
         """One of its symbols."""
         return Definition(self.path, self.number, place, self.symbols[place])
@@ -283,17 +278,6 @@ class Graph:
                 yield Edge(file.path, reference, target, sure)
 
     # -- what a name means
-
-    def meant_at(self, file: CodeFile, line: int, name: str) -> list[tuple[Definition, str]]:
-        """The definitions that a name may mean in a line of a file, and how sure that is."""
-        found = [
-            (edge.target, edge.sure)
-            for one in file.uses.references
-            if one.line == line
-            for edge in self._meant(file, one, {name})
-        ]
-        # Not used there: an import, a comment, or a declaration.
-        return list(dict.fromkeys(found or self._plain(file, name, file.innermost(line))))
 
     def resolve(
         self, file: CodeFile, reference: Reference, parts: list[str], at: int

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import SOME_TEXT, Count, matching, one_of, whole_between
+from indexer.core.code import Reference
 from indexer.engine.code.graph import NAME, SURE, CodeFile, Definition, Edge, Graph
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make.code_pass import CodePass
@@ -46,8 +47,8 @@ class SymbolDocument(TypedDict):
     doc: str
     line: int
     end_line: int
-    sure: NotRequired[str]
-    """How sure it is that a name means this, where it was asked what one means."""
+    sure: str | None
+    """How sure it is that a name means this, where it was asked what one means in its place."""
 
 
 class SymbolsDocument(TypedDict):
@@ -135,13 +136,29 @@ def _meant_at(engine: Engine, name: str, at: str, limit: int) -> SymbolsDocument
     with graph_now(engine) as (graph, missing):
         path = resolve_node(engine.tree, engine.trees, node)["path"]
         file = graph.file(path)
-        found = [] if file is None else graph.meant_at(file, int(line), name)
+        found = [] if file is None else _meanings(graph, file, int(line), name)
     found.sort(key=lambda one: (SURE.index(one[1]), _fit(one[0], name.lower())))
     return {
         "symbols": [{**_symbol(one), "sure": sure} for one, sure in found[:limit]],
         "found": len(found),
         "missing": missing,
     }
+
+
+def _meanings(graph: Graph, file: CodeFile, line: int, name: str) -> list[tuple[Definition, str]]:
+    """The definitions that a name may mean in a line of a file, and how sure that is."""
+    found: list[tuple[Definition, str]] = []
+    for used in file.uses.references:
+        parts = used.chain.split(".") if used.line == line else []
+        for at, part in enumerate(parts):
+            if part == name:
+                found += graph.resolve(file, used, parts, at)
+    if not found:
+        # Not used there: an import, a comment, or a declaration. Then as if it were.
+        around = [at for at, one in enumerate(file.symbols) if one.line <= line <= one.end_line]
+        owner = max(around, default=-1, key=lambda at: (file.symbols[at].start, at))
+        found = graph.resolve(file, Reference(name, line, owner, False), [name], 0)
+    return list(dict.fromkeys(found))
 
 
 def references(
@@ -377,4 +394,5 @@ def _symbol(one: Definition) -> SymbolDocument:
         "doc": symbol.doc,
         "line": symbol.line,
         "end_line": symbol.end_line,
+        "sure": None,
     }
