@@ -16,12 +16,12 @@ from indexer.engine.settings import load_settings
 from indexer.errors import ExitCode
 
 
-@merkle_command("lsp", gives=())
+@merkle_command("lsp")
 @click.option(
     "--agent",
     metavar="A",
     callback=plain_text,
-    help="In whose name notes are confirmed and replaced; registered with `merkle agent add`.",
+    help="In whose name notes are confirmed, replaced and deleted; otherwise yours.",
 )
 @click.option("--stdio", is_flag=True, help="Use standard input and output, as it always does.")
 def command(options: Globals, agent: str | None, stdio: bool) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import Any, Final, TypedDict
 
-from indexer.engine.frames.roles import AgentError
 from indexer.errors import UsageError
 from indexer.lsp.code import Symbol, enclosing, symbol_at, symbols_of
 from indexer.lsp.notes import OF_THE_SAVED_FILE, Known
+from indexer.service.person import person
 from indexer.service.workspace import Workspace
 
 COMPOSE: Final = "merkle.compose"
@@ -19,11 +19,6 @@ SHOW: Final = "merkle.showNotes"
 
 BUDGET: Final = 8000
 """Tokens of context where an editor does not say how many."""
-
-_NO_AGENT: Final = (
-    "register one with `merkle agent add NAME --role writer`, then start the server with"
-    " `merkle lsp --agent NAME`, or set MERKLE_AGENT"
-)
 
 
 class BadCommandError(UsageError):
@@ -43,16 +38,22 @@ def argument(given: Any, *names: str) -> dict[str, Any]:
     return found
 
 
-def writer(agent: str | None) -> str:
-    """The agent in whose name notes are written."""
-    if agent is None:
-        raise AgentError("this server has no agent, so it only reads", hint=_NO_AGENT)
-    return agent
+def acting(workspace: Workspace, agent: str | None) -> str:
+    """In whose name something is written: the server's agent, or the person at the keyboard.
+
+    Whom nobody knows yet is registered as a writer, as with `merkle note`.
+    """
+    name = agent or person(workspace.root)
+    if all(known["id"] != name for known in workspace.agent_list()["agents"]):
+        workspace.agent_add(name, "writer")
+    return name
 
 
 def confirm(workspace: Workspace, agent: str | None, given: dict[str, Any]) -> str:
     """Say that a note is still true of the file that the editor showed."""
-    done = workspace.confirm_note(given["frame_id"], agent=writer(agent), seen=_seen(given))
+    done = workspace.confirm_note(
+        given["frame_id"], agent=acting(workspace, agent), seen=_seen(given)
+    )
     return _told("confirmed", done)
 
 
@@ -64,7 +65,7 @@ def replace(workspace: Workspace, agent: str | None, given: dict[str, Any], text
         f"path:{old['path']}" + (f"::{symbol}" if isinstance(symbol, str) and symbol else ""),
         text,
         frame_type=old["type"],
-        agent=writer(agent),
+        agent=acting(workspace, agent),
         seen=_seen(given),
         replaces=[old["frame_id"]],
     )
@@ -73,7 +74,7 @@ def replace(workspace: Workspace, agent: str | None, given: dict[str, Any], text
 
 def withdraw(workspace: Workspace, agent: str | None, given: dict[str, Any]) -> str:
     """Take a note back."""
-    done = workspace.withdraw_note(given["frame_id"], agent=writer(agent))
+    done = workspace.withdraw_note(given["frame_id"], agent=acting(workspace, agent))
     return f"withdrawn by {done['agent']}"
 
 

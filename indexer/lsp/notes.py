@@ -26,6 +26,9 @@ UNKNOWN_NODE: Final = "unknown_node"
 OUTLINER: Final = GENERATED_AGENT_PREFIX + "outline"
 """An error's code and an agent's id, as the engine has them, which a client does not load."""
 
+_LOOKS: Final = 3
+"""How often it is asked what is known of a file that changes meanwhile; events tell of the rest."""
+
 _NOT_HELD: Final = frozenset(("stale", "orphaned"))
 OF_THE_SAVED_FILE: Final = "about the file on disk, from which the buffer differs"
 
@@ -95,9 +98,14 @@ class Known(NamedTuple):
 
 def look(workspace: Workspace, path: str, buffer: str | None) -> Known:
     """Ask what is known of a file; without a buffer it is taken to be as it is on disk."""
-    saved = text_lines(read_text(workspace.root, path))
+    text = read_text(workspace.root, path)
+    for _ in range(_LOOKS):
+        before, (node_id, notes) = text, notes_of(workspace, path)
+        text = read_text(workspace.root, path)
+        if text == before:
+            break
+    saved = text_lines(text)
     shown_lines = saved if buffer is None else text_lines(buffer)
-    node_id, notes = notes_of(workspace, path)
     return Known(path, node_id, saved, shown_lines, LineMap(saved, shown_lines), notes)
 
 

@@ -325,7 +325,7 @@ class Methods(ABC):
         self,
         question: str,
         *,
-        kinds: Sequence[str] = ('frame', 'symbol'),
+        kinds: Sequence[str] = ("frame", "symbol"),
         limit: int = 20,
         types: Sequence[str] = (),
         progress: Callable[[int], None] | None = None,
