@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -134,3 +136,9 @@ def test_addresses_lead_back_whatever_a_file_is_called(tmp_path: Path) -> None:
 def test_words_of_the_engine_are_the_engines() -> None:
     assert UnknownNodeError.code == notes.UNKNOWN_NODE
     assert notes.OUTLINER == OUTLINER
+
+
+def test_a_client_needs_no_database() -> None:
+    code = "import sys, indexer.lsp.run; print({'duckdb', 'tree_sitter', 'click'} & {*sys.modules})"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"
