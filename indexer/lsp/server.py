@@ -22,6 +22,7 @@ from indexer.errors import MerkleError
 from indexer.lsp import answers, commands
 from indexer.lsp.addresses import folder_of, path_in
 from indexer.lsp.answers import Editor, Open
+from indexer.lsp.notes import Note
 from indexer.service.following import Following
 from indexer.service.served import ServedWorkspace, wake_service
 from indexer.service.workspace import Workspace, find_workspace
@@ -61,6 +62,8 @@ class Server(LanguageServer):
         self._told: set[str] = set()
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        self._shown: dict[str, list[Note]] = {}
         self._following: Following | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         _register(self)
@@ -151,10 +154,13 @@ class Server(LanguageServer):
     def changed(self, uri: str) -> None:
         """The buffer changed; where things stand is said again when it is quiet."""
         if uri in self._files and self._loop is not None:
-            self._loop.call_later(_PAUSE, self.refresh, uri)
+            if (waiting := self._waiting.get(uri)) is not None:
+                waiting.cancel()
+            self._waiting[uri] = self._loop.call_later(_PAUSE, self.refresh, uri)
 
     def closed(self, uri: str) -> None:
         """Nothing is shown about a file that is not open."""
+        self._shown.pop(uri, None)
         if self._files.pop(uri, None) is not None:
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
@@ -189,7 +195,9 @@ class Server(LanguageServer):
         self.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(uri, found, version=here.version)
         )
-        self._refresh_lenses()
+        if self._shown.get(uri) != known.notes:
+            self._shown[uri] = known.notes
+            self._refresh_lenses()
 
     def _refresh_lenses(self) -> None:
         can = self.client_capabilities.workspace
