@@ -18,7 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the top down; a package may import what stands on a lower line.
 LAYERS = (
-    ("cli", "mcp", "web"),
+    ("cli", "lsp", "mcp", "web"),
     ("service",),
     ("engine",),
     ("regenerate", "synthesis", "compose", "sessions", "compiler"),
@@ -32,6 +32,7 @@ FOUNDATION = LAYERS[-1]
 NEIGHBOURS = {
     ("cli", "web"): "`watch --web` hands the page to the service",
     ("core", "errors"): "a noun refuses bad input with the one base class of errors",
+    ("cli", "lsp"): "a command serves an editor",
     ("cli", "mcp"): "a command serves agents, and enters the server into their configuration",
     ("regenerate", "synthesis"): "regenerating a folder's frame plans a synthesis",
     ("compose", "compiler"): "a composition ends in the staged compiler",
@@ -43,6 +44,7 @@ HOMES = {
     "anyio": {"mcp", "service"},
     "click": {"cli"},
     "duckdb": {"store"},
+    "lsprotocol": {"lsp"},
     "mcp": {"mcp"},
     "mcp_types": {"mcp"},
     "jinja2": {"web"},
@@ -50,6 +52,7 @@ HOMES = {
     "markupsafe": {"web"},
     "openai": {"generators"},
     "psycopg": {"shared"},
+    "pygls": {"lsp"},
     "rich": {"cli"},
     "starlette": {"service", "web", "mcp"},
     "tiktoken": {"core"},
@@ -74,6 +77,7 @@ LATE = {
     },  # only `doctor`
     # an interrupt during start-up ends quietly; a command that is handed over needs nothing else
     "cli.main": {"indexer.cli.group", "indexer.cli.thin"},
+    "cli.lsp": {"indexer.lsp.run"},  # the protocol's library loads slowly
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.models": {"indexer.engine.models.settings"},  # only where a model was called
     "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal

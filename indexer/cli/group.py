@@ -77,6 +77,7 @@ GROUPS: Final = {
     },
     "Set up, and put right": {
         "mcp": "Serve the workspace to coding agents over the Model Context Protocol.",
+        "lsp": "Serve the workspace to an editor over the Language Server Protocol.",
         "completion": "Complete commands, paths and names in the shell.",
         "config": "Show the settings in force.",
         "doctor": "Look for what could be wrong, and say what to do.",

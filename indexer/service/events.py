@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core.changes import Change, summarize
-from indexer.engine.make.events import Event
-from indexer.store.trees import Root
+
+if TYPE_CHECKING:
+    from indexer.engine.make.events import Event
+    from indexer.store.trees import Root
 
 QUEUE: Final = 10_000
 

@@ -10,13 +10,15 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from indexer.core.changes import Change
-from indexer.engine.make.events import Event
 from indexer.service.client import connect
 from indexer.service.events import change_events, frame_events, session_event
-from indexer.store.trees import Root
+
+if TYPE_CHECKING:
+    from indexer.engine.make.events import Event
+    from indexer.store.trees import Root
 
 Callback = Callable[[dict[str, Any]], object]
 """Takes one event, as docs/events.md has them."""
@@ -31,8 +33,9 @@ class Following:
     """A callback that is told of events until it is closed.
 
     What this process does itself it tells on the thread that does it; what a service does, on a
-    thread of its own, which also finds the service's successor. Nothing is repeated: when a stream
-    was cut off, the callback is told `missed`.
+    thread of its own, which also finds the service's successor. Nothing is repeated: when it
+    follows a service anew, the callback is told `missed`, and whoever asks then knows all until
+    then.
     """
 
     def __init__(self, root: Path, callback: Callback, done: Callable[[Following], None]) -> None:
@@ -112,11 +115,10 @@ class Following:
                         if line.startswith("data: "):
                             self._tell(json.loads(line.removeprefix("data: ")))
                 self._leave()
-                if self._closed.is_set():
-                    return
-                self._tell(dict(_MISSED))
             self._closed.wait(_PAUSE)
-            lines = self._open()
+            lines = None if self._closed.is_set() else self._open()
+            if lines is not None:
+                self._tell(dict(_MISSED))
         self._leave()
 
     def _leave(self) -> None:

@@ -369,16 +369,21 @@ class Methods(ABC):
         return self._operate("show", locals())
 
     def symbols(
-        self, pattern: str, *, kind: str | None = None, limit: int = 200
+        self, pattern: str, *, kind: str | None = None, within: str | None = None, limit: int = 200
     ) -> SymbolsDocument:
         """The symbols whose name has a text in it, or fits a pattern with `*` and `?`.
 
-        Those that are called exactly that come first, then those that begin with it.
+        With `within`, only those of a file or folder. Those that are called exactly that come
+        first, then those that begin with it.
         """
         return self._operate("symbols", locals())
 
-    def definition(self, name: str, *, limit: int = 50) -> SymbolsDocument:
-        """Where a name is defined: `name`, `Type.name` or `PATH::name`."""
+    def definition(self, name: str, *, at: str | None = None, limit: int = 50) -> SymbolsDocument:
+        """Where a name is defined: `name`, `Type.name` or `PATH::name`.
+
+        With `at`, which is `PATH:LINE`, what the name means there, the surest first; nothing where
+        that cannot be told.
+        """
         return self._operate("definition", locals())
 
     def references(

@@ -127,13 +127,21 @@ class CodeStore:
         """The symbols that have one of some names, those of contents that are gone included."""
         return self._found("s.name IN (SELECT unnest(?::VARCHAR[]))", [list(names)])
 
-    def matching(self, pattern: str, kind: str | None = None) -> list[FoundSymbol]:
-        """The symbols whose name a pattern fits: with `*`, `?` and `[`, or as a part of it."""
-        where, values = "contains(lower(s.symbol), lower(?))", [pattern]
+    def matching(
+        self, pattern: str, kind: str | None = None, numbers: Sequence[int] | None = None
+    ) -> list[FoundSymbol]:
+        """The symbols whose name a pattern fits: with `*`, `?` and `[`, or as a part of it.
+
+        With `numbers`, only those of some facts.
+        """
+        where, values = "contains(lower(s.symbol), lower(?))", list[object]([pattern])
         if any(char in pattern for char in "*?["):
             where, values = "(s.symbol GLOB ? OR s.name GLOB ?)", [pattern, pattern]
         if kind is not None:
             where, values = f"{where} AND s.kind = ?", [*values, kind]
+        if numbers is not None:
+            where += " AND s.number IN (SELECT unnest(?::UINTEGER[]))"
+            values = [*values, list(numbers)]
         return self._found(where, values)
 
     def _found(self, where: str, values: Sequence[object]) -> list[FoundSymbol]:

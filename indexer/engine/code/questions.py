@@ -9,8 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
 
 from indexer.core import paths
-from indexer.core.arguments import SOME_TEXT, Count, one_of, whole_between
-from indexer.engine.code.graph import NAME, SURE, Definition, Edge, Graph
+from indexer.core.arguments import SOME_TEXT, Count, matching, one_of, whole_between
+from indexer.core.code import Reference
+from indexer.engine.code.graph import NAME, SURE, CodeFile, Definition, Edge, Graph
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make.code_pass import CodePass
 from indexer.engine.make.workers import ChangedError, FileSource, read_exactly
@@ -30,6 +31,7 @@ FEW: Final = 64
 MOST_STEPS: Final = 20
 Pattern = Annotated[str, SOME_TEXT]
 Steps = Annotated[int, whole_between(1, MOST_STEPS)]
+Place = Annotated[str, matching("PATH:LINE", r".+:[1-9][0-9]{0,8}")]
 Sureness = Annotated[str, one_of(*SURE)]
 _TEST: Final = re.compile(r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)(?:test_|conftest)"
                           r"|(?:_test|_spec|\.test|\.spec|Tests?)\.[^/.]+$")  # fmt: skip
@@ -45,6 +47,8 @@ class SymbolDocument(TypedDict):
     doc: str
     line: int
     end_line: int
+    sure: str | None
+    """How sure it is that a name means this, where it was asked what one means in its place."""
 
 
 class SymbolsDocument(TypedDict):
@@ -83,14 +87,21 @@ def symbols(
     pattern: Annotated[str, SOME_TEXT],
     *,
     kind: str | None = None,
+    within: str | None = None,
     limit: Count = 200,
 ) -> SymbolsDocument:
     """The symbols whose name has a text in it, or fits a pattern with `*` and `?`.
 
-    Those that are called exactly that come first, then those that begin with it.
+    With `within`, only those of a file or folder. Those that are called exactly that come
+    first, then those that begin with it.
     """
     with graph_now(engine) as (graph, missing):
-        found = graph.live(engine.frames.code.store.matching(pattern, kind))
+        store, numbers, path = engine.frames.code.store, None, paths.ROOT
+        if within is not None:
+            path = resolve_node(engine.tree, engine.trees, within)["path"]
+            numbers = [file.number for file in _files(engine, graph, path)]
+        found = graph.live(store.matching(pattern, kind, numbers))
+        found = [one for one in found if paths.is_within(one.path, path)]
     wanted = pattern.lower()
     found.sort(key=lambda one: _fit(one, wanted))
     return {
@@ -100,8 +111,16 @@ def symbols(
     }
 
 
-def definition(engine: Engine, name: str, *, limit: Count = 50) -> SymbolsDocument:
-    """Where a name is defined: `name`, `Type.name` or `PATH::name`."""
+def definition(
+    engine: Engine, name: str, *, at: Place | None = None, limit: Count = 50
+) -> SymbolsDocument:
+    """Where a name is defined: `name`, `Type.name` or `PATH::name`.
+
+    With `at`, which is `PATH:LINE`, what the name means there, the surest first; nothing where
+    that cannot be told.
+    """
+    if at is not None:
+        return _meant_at(engine, name, at, limit)
     with graph_now(engine) as (graph, missing):
         found = targets_of(engine, graph, name)
     found.sort(key=lambda one: _fit(one, name.lower()))
@@ -110,6 +129,36 @@ def definition(engine: Engine, name: str, *, limit: Count = 50) -> SymbolsDocume
         "found": len(found),
         "missing": missing,
     }
+
+
+def _meant_at(engine: Engine, name: str, at: str, limit: int) -> SymbolsDocument:
+    node, _, line = at.rpartition(":")
+    with graph_now(engine) as (graph, missing):
+        path = resolve_node(engine.tree, engine.trees, node)["path"]
+        file = graph.file(path)
+        found = [] if file is None else _meanings(graph, file, int(line), name)
+    found.sort(key=lambda one: (SURE.index(one[1]), _fit(one[0], name.lower())))
+    return {
+        "symbols": [{**_symbol(one), "sure": sure} for one, sure in found[:limit]],
+        "found": len(found),
+        "missing": missing,
+    }
+
+
+def _meanings(graph: Graph, file: CodeFile, line: int, name: str) -> list[tuple[Definition, str]]:
+    """The definitions that a name may mean in a line of a file, and how sure that is."""
+    found: list[tuple[Definition, str]] = []
+    for used in file.uses.references:
+        parts = used.chain.split(".") if used.line == line else []
+        for at, part in enumerate(parts):
+            if part == name:
+                found += graph.resolve(file, used, parts, at)
+    if not found:
+        # Not used there: an import, a comment, or a declaration. Then as if it were.
+        around = [at for at, one in enumerate(file.symbols) if one.line <= line <= one.end_line]
+        owner = max(around, default=-1, key=lambda at: (file.symbols[at].start, at))
+        found = graph.resolve(file, Reference(name, line, owner, False), [name], 0)
+    return list(dict.fromkeys(found))
 
 
 def references(
@@ -238,12 +287,19 @@ def _targets_of_node(engine: Engine, graph: Graph, node: str) -> list[Definition
     if "::" in node and engine.tree.get(node) is None:
         return targets_of(engine, graph, node)
     path = resolve_node(engine.tree, engine.trees, node)["path"]
-    found: list[Definition] = []
+    return [
+        file.definition(place)
+        for file in _files(engine, graph, path)
+        for place in range(len(file.symbols))
+    ]
+
+
+def _files(engine: Engine, graph: Graph, path: str) -> Iterator[CodeFile]:
+    """The files at or below a path that have facts."""
     for where, entry in engine.tree.walk(path):
         file = graph.file(where) if entry.folder is None else None
         if file is not None:
-            found += [file.definition(place) for place in range(len(file.symbols))]
-    return found
+            yield file
 
 
 def targets_of(engine: Engine, graph: Graph, text: str) -> list[Definition]:
@@ -338,4 +394,5 @@ def _symbol(one: Definition) -> SymbolDocument:
         "doc": symbol.doc,
         "line": symbol.line,
         "end_line": symbol.end_line,
+        "sure": None,
     }

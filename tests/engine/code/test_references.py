@@ -222,3 +222,30 @@ def test_names_that_no_word_stands_for_are_found_too(space: Space, name: str) ->
     )
     space.settle()
     assert edges(space, f"a.py::{name}") == {"b.py:1  import", "b.py:3  import"}
+
+
+def meant(space: Space, name: str, at: str) -> list[str]:
+    found = space.engine.definition(name, at=at)["symbols"]
+    return [f"{one['path']}:{one['line']} {one['symbol']} {one['sure']}" for one in found]
+
+
+def test_a_name_means_what_it_means_in_its_line(code: Space) -> None:
+    assert meant(code, "area", "app/shapes.py:9") == ["app/shapes.py:4 area exact"]
+    assert meant(code, "area", "other/shapes.py:5") == ["other/shapes.py:1 area exact"]
+    assert meant(code, "scale", "app/shapes.py:5") == ["app/units.py:1 scale import"]
+    assert meant(code, "surface", "app/views.py:10") == ["app/shapes.py:4 area import"]
+    assert meant(code, "twice", "app/views.py:4") == ["app/shapes.py:8 twice import"]
+    assert meant(code, "draw", "app/views.py:10") == ["app/shapes.py:13 Shape.draw import"]
+    assert meant(code, "nothing", "app/views.py:10") == []
+    with pytest.raises(UsageError):
+        code.engine.definition("area", at="app/gone.py:1")
+
+
+def test_symbols_of_one_file_or_folder(code: Space) -> None:
+    def named(within: str, pattern: str = "*") -> list[str]:
+        found = code.engine.symbols(pattern, within=within)["symbols"]
+        return [f"{one['path']}:{one['line']} {one['symbol']}" for one in found]
+
+    assert named("app/units.py") == ["app/units.py:1 scale"]
+    assert named("other") == ["other/shapes.py:1 area"]
+    assert named("app", "area") == ["app/shapes.py:4 area"]

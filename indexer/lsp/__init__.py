@@ -1,0 +1,1 @@
+"""The workspace for editors, over the Language Server Protocol."""
