@@ -52,7 +52,7 @@ GROUPS: Final = {
     "Write and read notes": {
         "note": "Write a note about a file, a folder or a symbol, as yourself.",
         "notes": "List the notes there are, those that do not hold first.",
-        "put-frame": "Write a frame about a file or folder.",
+        "put-frame": "Write a frame about a file, a folder or a symbol.",
         "list-frames": "List every frame a node ever had, newest first.",
         "get-frame": "Show one frame, whole.",
         "get-head": "List the newest frames of a node, one per type and agent.",

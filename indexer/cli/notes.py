@@ -72,7 +72,7 @@ def list_(options: Globals, node: str | None, stale: bool, limit: int | None) ->
     \b
     Examples:
       merkle notes
-      merkle notes ingest/saltgauge/store.py --json
+      merkle notes list ingest/saltgauge/store.py --json
     """
     with open_workspace(options) as workspace:
         where = from_here(options, node) if node is not None else ""

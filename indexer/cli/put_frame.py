@@ -114,9 +114,9 @@ def command(
     meta: dict[str, str],
     allow_secrets: bool,
 ) -> int:
-    """Write a frame about a file, a folder or a symbol, bound to what its author read.
+    """Write a frame about a file, a folder or a symbol.
 
-    FILE holds UTF-8 text, at most 1 MiB; - reads standard input. The frame goes stale when
+    It is bound to what its author read. FILE holds UTF-8 text, at most 1 MiB; - reads standard input. The frame goes stale when
     what it is bound to changes: with PATH::SYMBOL that is the symbol's text, wherever in the file
     it stands. The same frame written twice is one frame. Notes accumulate: a
     second one leaves the first as it is, unless it says that it replaces it.

@@ -133,6 +133,9 @@ def _become(parts: list[str], streams: list[int], ours: list[socket.socket | Non
         _take_streams(coded)
         sys.argv[1:] = arguments
         run_here()
+    except KeyboardInterrupt:
+        # Before the command itself could say how it ends.
+        os._exit(128 + signal.SIGINT)
     finally:
         # Whatever happened: nothing of the parent's is to be done by its copy.
         os._exit(3)
