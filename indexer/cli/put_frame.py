@@ -116,10 +116,10 @@ def command(
 ) -> int:
     """Write a frame about a file, a folder or a symbol.
 
-    It is bound to what its author read. FILE holds UTF-8 text, at most 1 MiB; - reads standard input. The frame goes stale when
-    what it is bound to changes: with PATH::SYMBOL that is the symbol's text, wherever in the file
-    it stands. The same frame written twice is one frame. Notes accumulate: a
-    second one leaves the first as it is, unless it says that it replaces it.
+    It is bound to what its author read. FILE holds UTF-8 text, at most 1 MiB; - reads standard
+    input. The frame goes stale when what it is bound to changes: with PATH::SYMBOL that is the
+    symbol's text, wherever in the file it stands. The same frame written twice is one frame. Notes
+    accumulate: a second one leaves the first as it is, unless it says that it replaces it.
 
     \b
     Examples:
