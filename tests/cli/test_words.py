@@ -80,6 +80,8 @@ def test_diff_alone_compares_with_the_last_commit(peopled: Path, merkle: Any) ->
     commit(peopled)
     assert merkle("-C", peopled, "watch", "--once").code == 0
     assert "no difference" in merkle("-C", peopled, "diff").out
+    note = ["note", "src/main.py::kept", "It is one.", "--agent", "alice"]
+    assert merkle("-C", peopled, *note).code == 0
     # Touched, and written with the same bytes: no difference to anybody.
     (peopled / "README.md").write_bytes((peopled / "README.md").read_bytes())
     main.write_text("def kept():\n    return 3\n\n\ndef came():\n    return 2\n")
@@ -92,7 +94,9 @@ def test_diff_alone_compares_with_the_last_commit(peopled: Path, merkle: Any) ->
     assert found["added"] == ["new.txt"]
     told = {(one["change"], one["symbol"]) for one in found["symbols"]}
     assert told == {("modified", "kept"), ("removed", "gone"), ("added", "came")}
-    assert "+ src/main.py::came" in merkle("-C", peopled, "diff").out
+    shown = merkle("-C", peopled, "diff").out
+    assert "+ src/main.py::came" in shown
+    assert "src/main.py::kept" in shown.partition("notes")[2]
     between = merkle("-C", peopled, "diff", "@-1", "--json").json["symbols"]
     assert {(one["change"], one["symbol"]) for one in between} == told
 

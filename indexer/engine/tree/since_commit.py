@@ -12,7 +12,7 @@ from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.engine.code.symbol_changes import Symbols, symbols_between, symbols_in
 from indexer.engine.documents import DiffDocument, JsonObject
-from indexer.engine.frames.freshness import judge
+from indexer.engine.frames.freshness import judge, symbol_in
 from indexer.engine.tree.history import diff
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UncheckedError
@@ -117,6 +117,7 @@ def _notes(engine: Engine, tree: Tree, found: list[Change]) -> list[JsonObject]:
             told.append(
                 {
                     "path": path,
+                    "symbol": symbol_in(frames.note_inputs(head.frame_id)),
                     "type": slot[0],
                     "agent": slot[1],
                     "frame_id": head.frame_id.hex(),
