@@ -26,7 +26,7 @@ def command(options: Globals) -> int:
       merkle lock && git add merkle.lock
     """
     refuse_by_accident(options)
-    with open_workspace(options) as workspace, scan_progress(options) as progress:
+    with open_workspace(options) as workspace, scan_progress(options, workspace) as progress:
         document = workspace.lock(progress=progress)
     show(options, document, _text)
     return ExitCode.FINE

@@ -13,9 +13,12 @@ from indexer.cli.columns import width
 from indexer.cli.options import Globals
 from indexer.cli.output import print_text
 from indexer.core.paths import on_screen
+from indexer.errors import MerkleError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from indexer.service.workspace import Workspace
 
 PATIENCE: Final = 0.4
 """Seconds before a bar appears; most scans are over by then and never load what draws it."""
@@ -30,9 +33,10 @@ class ScanBar:
         *,
         doing: str = "scanning",
         what: str = "entries",
+        total: int | None = None,
     ) -> None:
         self._clock = clock
-        self._doing, self._what = doing, what
+        self._doing, self._what, self._total = doing, what, total
         self._began = clock()
         self._due = self._began + PATIENCE
         self._count = 0
@@ -45,9 +49,11 @@ class ScanBar:
             progress, task = self._drawn
             lasted = self._clock() - self._began
             rate = f"{self._count / lasted:,.0f}/s" if lasted else ""
-            progress.update(task, completed=self._count, rate=rate)
+            # What has come since it was last counted makes it more, never less.
+            total = None if self._total is None else max(self._total, self._count)
+            progress.update(task, completed=self._count, total=total, rate=rate)
         elif self._clock() >= self._due:
-            self._drawn = _start(self._count, self._doing, self._what)
+            self._drawn = _start(self._count, self._total, self._doing, self._what)
 
     def close(self) -> None:
         """Take the bar off the screen."""
@@ -56,7 +62,7 @@ class ScanBar:
             self._drawn = None
 
 
-def _start(count: int, doing: str, what: str) -> tuple[Progress, TaskID]:
+def _start(count: int, total: int | None, doing: str, what: str) -> tuple[Progress, TaskID]:
     # Imported late: it takes longer to load than a small workspace to scan.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -64,22 +70,25 @@ def _start(count: int, doing: str, what: str) -> tuple[Progress, TaskID]:
     progress = Progress(
         TextColumn(doing),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed:,.0f} " + what),
+        TextColumn("{task.completed:,.0f} " + ("of {task.total:,.0f} " if total else "") + what),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    task = progress.add_task(doing, total=None, completed=count, rate="")
+    task = progress.add_task(doing, total=total, completed=count, rate="")
     progress.start()
     return progress, task
 
 
 def scan_progress(
-    options: Globals,
+    options: Globals, workspace: Workspace | None = None
 ) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """A callback for a scan that draws a bar, or None where nobody would see it."""
-    return _bar(options, "scanning", "entries")
+    """A callback for a scan that draws a bar, or None where nobody would see it.
+
+    With a workspace the bar goes as far as what was there when it was last looked at.
+    """
+    return _bar(options, "scanning", "entries", workspace)
 
 
 def frame_progress(
@@ -97,10 +106,10 @@ def search_progress(
 
 
 def check_progress(
-    options: Globals,
+    options: Globals, workspace: Workspace
 ) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
     """Like `scan_progress`, for reading files again."""
-    return _bar(options, "checking files", "entries")
+    return _bar(options, "checking files", "entries", workspace)
 
 
 def team_progress(
@@ -111,15 +120,28 @@ def team_progress(
 
 
 @contextlib.contextmanager
-def _bar(options: Globals, doing: str, what: str) -> Iterator[Callable[[int], None] | None]:
+def _bar(
+    options: Globals, doing: str, what: str, workspace: Workspace | None = None
+) -> Iterator[Callable[[int], None] | None]:
     if options.quiet or not is_terminal():
         yield None
         return
-    bar = ScanBar(doing=doing, what=what)
+    bar = ScanBar(doing=doing, what=what, total=_recorded(workspace))
     try:
         yield bar
     finally:
         bar.close()
+
+
+def _recorded(workspace: Workspace | None) -> int | None:
+    """How many nodes were there when the workspace was last looked at."""
+    if workspace is None:
+        return None
+    try:
+        return next((root["nodes"] for root in workspace.log(1)["roots"]), None)
+    except MerkleError:
+        # What is wrong is told by the work itself.
+        return None
 
 
 class StatusLine:

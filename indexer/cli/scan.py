@@ -33,7 +33,7 @@ def command(options: Globals, force: bool, accept_empty: bool) -> int:
       merkle scan
     """
     refuse_by_accident(options)
-    with open_workspace(options) as workspace, scan_progress(options) as progress:
+    with open_workspace(options) as workspace, scan_progress(options, workspace) as progress:
         document = workspace.scan(force=force, accept_empty=accept_empty, progress=progress)
     show_scan(options, document)
     return ExitCode.FINE

@@ -80,7 +80,7 @@ def command(
     Example:
       merkle validate --content --format github
     """
-    with open_workspace(options) as workspace, check_progress(options) as progress:
+    with open_workspace(options) as workspace, check_progress(options, workspace) as progress:
         document = workspace.validate(
             content=content,
             subset=subset,

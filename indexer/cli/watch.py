@@ -166,7 +166,7 @@ def _background_text(document: BackgroundDocument) -> str:
 
 def _once(options: Globals) -> int:
     with ends_politely(), open_workspace(options) as workspace:
-        with scan_progress(options) as progress:
+        with scan_progress(options, workspace) as progress:
             scanned = workspace.scan(progress=progress)
         with frame_progress(options) as progress:
             # As the watcher itself: models only as far as it may ask them unasked.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -235,13 +236,13 @@ def test_the_bar_appears_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
     drawn: list[int] = []
 
     class Drawing:
-        def update(self, task: int, completed: int, rate: str) -> None:
+        def update(self, task: int, completed: int, total: int | None, rate: str) -> None:
             drawn.append(completed)
 
         def stop(self) -> None:
             drawn.append(-1)
 
-    def start(count: int, doing: str, what: str) -> tuple[Drawing, int]:
+    def start(count: int, total: int | None, doing: str, what: str) -> tuple[Drawing, int]:
         drawn.append(count)
         return Drawing(), 0
 
@@ -258,13 +259,20 @@ def test_the_bar_appears_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> 
     assert drawn == [15, 20, -1]
 
 
-def test_the_real_bar_can_be_drawn_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_real_bar_can_be_drawn_and_removed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
     times = iter([0.0, 1.0, 2.0])
-    bar = ScanBar(clock=lambda: next(times))
+    bar = ScanBar(clock=lambda: next(times), total=5)
     bar(3)
     bar(4)
     bar.close()
-    assert capsys.readouterr().out == ""
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    # More than was there before: the total follows.
+    assert "3 of 5 entries" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.err)
 
 
 def test_status_line_is_drawn_over_on_a_terminal(
