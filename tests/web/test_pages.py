@@ -133,7 +133,7 @@ def test_no_question_makes_a_page_fail(site: Any, known: None, target: str, valu
     assert "unexpected" not in answer.body
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def known(site: Any) -> None:
     """A session to ask for."""
     with site.workspace() as workspace:

@@ -18,7 +18,7 @@ def plain(body: str) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", body))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def session(site: Any, runtime: Any) -> dict[str, str]:
     """A session with two sealed cycles and one that is open; ids by what the blocks say."""
     with site.workspace() as workspace:
