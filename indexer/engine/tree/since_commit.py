@@ -11,8 +11,8 @@ from indexer.core.frames import Freshness
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.engine.code.symbol_changes import Symbols, symbols_between, symbols_in
-from indexer.engine.documents import DiffDocument, JsonObject
-from indexer.engine.frames.freshness import judge
+from indexer.engine.documents import DiffDocument, NoteChangeDocument
+from indexer.engine.frames.freshness import judge, symbol_in
 from indexer.engine.tree.history import diff
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UncheckedError
@@ -103,20 +103,21 @@ def _document(
     }
 
 
-def _notes(engine: Engine, tree: Tree, found: list[Change]) -> list[JsonObject]:
+def _notes(engine: Engine, tree: Tree, found: list[Change]) -> list[NoteChangeDocument]:
     """The notes about what changed that do not hold any more."""
     frames = engine.frames
     live = [
         (one.path, slot, head) for one in found for slot, head in frames.heads.notes_at(one.path)
     ]
     frames.load_note_inputs(head.frame_id for _, _, head in live)
-    told = []
+    told: list[NoteChangeDocument] = []
     for path, slot, head in live:
         judged = judge(frames, tree, path, *slot, head)
         if judged.freshness in (Freshness.STALE, Freshness.ORPHANED):
             told.append(
                 {
                     "path": path,
+                    "symbol": symbol_in(frames.note_inputs(head.frame_id)),
                     "type": slot[0],
                     "agent": slot[1],
                     "frame_id": head.frame_id.hex(),
