@@ -16,7 +16,7 @@ from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
 from indexer.core import paths
 from indexer.core.paths import on_screen
-from indexer.engine.documents import DiffDocument, JsonObject
+from indexer.engine.documents import DiffDocument, NoteChangeDocument
 from indexer.errors import ExitCode
 
 _SIGNS: Final = {"added": ("+", "green"), "removed": ("-", "red"), "modified": ("~", "yellow")}
@@ -124,7 +124,7 @@ def _note_lines(document: DiffDocument) -> Iterator[str]:
     yield from (f"  {each}" for each in first([note_text(one) for one in document["notes"]]))
 
 
-def note_text(note: JsonObject) -> str:
+def note_text(note: NoteChangeDocument) -> str:
     """What became of one note."""
     came = f", from {path(note['from'])}" if note["from"] is not None else ""
     where = path(note["path"]) + (f"::{on_screen(note['symbol'])}" if note["symbol"] else "")

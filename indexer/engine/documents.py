@@ -23,6 +23,21 @@ class RenameDocument(TypedDict):
     kind: str
 
 
+NoteChangeDocument = TypedDict(
+    "NoteChangeDocument",
+    {
+        "path": str,
+        "symbol": str | None,
+        "type": str,
+        "agent": str,
+        "frame_id": str,
+        "change": str,
+        "from": str | None,
+    },
+)
+"""What became of a note: `stale`, `fresh` again, `orphaned`, or `carried` along, from where."""
+
+
 class DiffDocument(TypedDict):
     """Result of `diff`."""
 
@@ -35,8 +50,7 @@ class DiffDocument(TypedDict):
     symbols: list[JsonObject]
     """What came, went and changed in files whose symbols are known on both sides."""
     frames: list[JsonObject]
-    notes: list[JsonObject]
-    """What became of notes: `stale`, `fresh` again, `orphaned`, or `carried` along."""
+    notes: list[NoteChangeDocument]
 
 
 class ExchangedDocument(TypedDict):

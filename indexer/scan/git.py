@@ -15,17 +15,13 @@ from typing import Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.kinds import Kind
+from indexer.core.quiet_git import git_command, git_environment
 
 _TIMEOUT: Final = 60
 _LONGEST: Final = 64 << 20
 """Bytes of a file of a commit that are read; a longer one is only skipped."""
 _VERSIONS: Final = 50
 """Commits of a file that are looked through for one of its texts."""
-_SETTINGS: Final = (
-    "core.fsmonitor=false", "core.untrackedCache=false", "core.hooksPath=/dev/null",
-    "core.attributesFile=/dev/null", "diff.external=", "submodule.recurse=false",
-    "protocol.allow=never",
-)  # fmt: skip
 _KINDS: Final = {"100644": Kind.FILE, "100755": Kind.FILE, "100664": Kind.FILE, "120000": Kind.LINK}
 
 
@@ -103,8 +99,8 @@ def contents(root: Path, blobs: Iterable[str]) -> Iterator[bytes | None]:
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(
             subprocess.Popen(
-                _command(root, "cat-file", "--batch"), env=_environment(), stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                git_command(root, "cat-file", "--batch"), env=git_environment(),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )
         )  # fmt: skip
         stack.callback(process.kill)
@@ -130,20 +126,9 @@ def contents(root: Path, blobs: Iterable[str]) -> Iterator[bytes | None]:
 def _run(root: Path, *arguments: str) -> bytes | None:
     try:
         done = subprocess.run(
-            _command(root, *arguments), env=_environment(), stdin=subprocess.DEVNULL,
+            git_command(root, *arguments), env=git_environment(), stdin=subprocess.DEVNULL,
             capture_output=True, timeout=_TIMEOUT,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout if done.returncode == 0 else None
-
-
-def _command(root: Path, *arguments: str) -> list[str]:
-    settings = [part for one in _SETTINGS for part in ("-c", one)]
-    return ["git", "--no-pager", "--no-optional-locks", *settings, "-C", str(root), *arguments]
-
-
-def _environment() -> dict[str, str]:
-    """Ours, without what points git elsewhere, and without a way to fetch or to ask."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return {**kept, "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from indexer.core.canonical import canonical_json
 from indexer.sessions.content import CALL, RESULT, role_of, text_of
-from indexer.sessions.context import is_context
+from indexer.sessions.context import RULES, is_context
 from indexer.sessions.effective import Effective
 from indexer.sessions.pairing import call_ids
 from indexer.sessions.providers import (
@@ -33,12 +33,12 @@ class _Spoken:
     blocks: tuple[Effective, ...]
 
 
-def chat_of(found: Sequence[Effective], form: str) -> Chat:
+def chat_of(found: Sequence[Effective], form: str, rules: int = RULES) -> Chat:
     """Blocks as a message list; what is neither call nor result is as it was written."""
     check_format(form)
     ids = call_ids(found)
     spoken = _grouped(found)
-    return _anthropic(spoken, ids) if form == ANTHROPIC else _openai(spoken, ids)
+    return _anthropic(spoken, ids, rules) if form == ANTHROPIC else _openai(spoken, ids)
 
 
 def chat_bytes(chat: Chat) -> bytes:
@@ -140,7 +140,7 @@ def _part(item: Effective) -> dict[str, Any]:
     return {"type": "text", "text": text_of(item.content), **rest}
 
 
-def _anthropic(spoken: Sequence[_Spoken], ids: Mapping[str, str]) -> dict[str, Any]:
+def _anthropic(spoken: Sequence[_Spoken], ids: Mapping[str, str], rules: int) -> dict[str, Any]:
     system = [item for group in spoken if group.role == "system" for item in group.blocks]
     messages: list[dict[str, Any]] = []
     for group in (group for group in spoken if group.role != "system"):
@@ -150,7 +150,10 @@ def _anthropic(spoken: Sequence[_Spoken], ids: Mapping[str, str]) -> dict[str, A
         content: Any = [_anthropic_part(item, ids) for item in group.blocks]
         if plain:
             content = text_of(group.blocks[0].content)
-        index = group.origin.get("index")
+        index: object = group.origin.get("index")
+        if rules > 1 and group.role == "tool" and group.origin.get("role") != "user":
+            # This provider takes the results of one turn together; others give them one by one.
+            index = "tool"
         last = messages[-1] if messages else None
         # A message that held results and words comes back as the one it was.
         if last is not None and index is not None and last["index"] == index:

@@ -13,7 +13,7 @@ from indexer.core.tokens import TokenCounter
 from indexer.errors import UsageError
 from indexer.sessions.content import CALL, CALL_ID, RESULT, role_of, text_of
 from indexer.sessions.context import KIND as CONTEXT
-from indexer.sessions.context import ContextNote, Label, is_context, resolved
+from indexer.sessions.context import RULES, ContextNote, Label, is_context, resolved
 from indexer.sessions.effective import Effective
 from indexer.sessions.log import CommitNotFoundError
 from indexer.sessions.pairing import call_ids, pairs
@@ -98,13 +98,14 @@ class CompileOptions:
     labels: Mapping[str, Label] = field(default_factory=dict)
     """Whether the context in each block still holds, as far as somebody looked."""
     plugins: Plugins | None = None
+    rules: int = RULES
 
 
 def compile_blocks(
     found: Sequence[Effective], options: CompileOptions, counter: TokenCounter
 ) -> Compiled:
     """Messages from blocks, as the staged compiler selects and collapses them."""
-    items, context = resolved(found, options.labels)
+    items, context = resolved(found, options.labels, options.rules)
     ids = call_ids(items)
     together = pairs(items, ids)
     spoken = [(item, _message(item, options, ids)) for item in items]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from indexer.compiler.preview import escape_controls
 from indexer.core.fence import fenced, unfenced
+from indexer.core.frames import GENERATED_AGENT_PREFIX
 from indexer.sessions.content import text_of
 from indexer.sessions.effective import Effective
 from indexer.sessions.node import Node
@@ -18,12 +19,19 @@ PATH: Final = "merkle:path"
 TYPE: Final = "merkle:type"
 AGENT: Final = "merkle:agent"
 SYMBOL: Final = "merkle:symbol"
+FRAME: Final = "merkle:frame_id"
+"""Under this attribute a block names the frame whose content it holds."""
 CONTENT_ID: Final = "merkle:content_id"
 """Of the file whose own text a block shows, where it shows no frame."""
 FRESHNESS: Final = "merkle:freshness"
 BECAUSE: Final = "merkle:because"
 FRESH: Final = "fresh"
 LONGEST_REASON: Final = 200
+
+RULES: Final = 2
+"""Of how a session is compiled and written out; another number when the same blocks would give
+other bytes. By the rules 1 a later note of an agent took an earlier one's place, and results that
+came one by one stayed messages of their own in every form."""
 
 
 class Label(NamedTuple):
@@ -65,25 +73,26 @@ def is_context(node: Node) -> bool:
 
 
 def resolved(
-    items: Sequence[Effective], labels: Mapping[str, Label]
+    items: Sequence[Effective], labels: Mapping[str, Label], rules: int = RULES
 ) -> tuple[list[Effective], list[ContextNote]]:
     """The blocks with their context fenced and labelled, without what a later one replaces.
 
-    Of two different frames of one place, type and author the one that came later counts.
+    Of two different frames of one place, type and generator the one that came later counts.
+    Notes accumulate: one is replaced only by itself, pulled again in other words.
     """
     newest: dict[tuple[Any, ...], Effective] = {}
     for item in items:
         if is_context(item.node):
-            known = newest.get(_place(item.node))
+            known = newest.get(_place(item.node, rules))
             if known is None or known.commit.seq < item.commit.seq:
-                newest[_place(item.node)] = item
+                newest[_place(item.node, rules)] = item
     kept: list[Effective] = []
     notes: list[ContextNote] = []
     for item in items:
         if not is_context(item.node):
             kept.append(item)
             continue
-        later = newest[_place(item.node)]
+        later = newest[_place(item.node, rules)]
         if later.commit.content_hash != item.commit.content_hash:
             notes.append(_note(item.node, "replaced", "stale", None, later.node.id))
             continue
@@ -114,8 +123,11 @@ def _recorded(node: Node) -> Label:
     return Label(str(given), node.attributes.get(BECAUSE))
 
 
-def _place(node: Node) -> tuple[Any, ...]:
+def _place(node: Node, rules: int) -> tuple[Any, ...]:
     named = tuple(node.attributes.get(key) for key in (PATH, TYPE, AGENT, SYMBOL))
+    agent = node.attributes.get(AGENT)
+    if rules > 1 and isinstance(agent, str) and not agent.startswith(GENERATED_AGENT_PREFIX):
+        named += (node.attributes.get(FRAME, node.id),)
     # A block that names nothing is only ever itself.
     return named if any(name is not None for name in named) else (node.id,)
 

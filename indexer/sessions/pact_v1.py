@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from indexer.sessions.documents import SPEC_VERSION, DocumentError
 from indexer.sessions.node import BLOCK, CORE, TURN, HeaderError
 
 _TYPES: Final = {"seg": TURN, "cont": CORE, "block": BLOCK}
+_VERSION: Final = re.compile(r"(?:PACT[/ ])?v?(\d+)", re.IGNORECASE)
 _CADENCE: Final = ("cad", "cadence")
 _KEPT: Final = {"key": "pact:key", "tag": "pact:tag"}
 """Headers of 1.0 that are attributes here."""
@@ -16,9 +18,9 @@ _KEPT: Final = {"key": "pact:key", "tag": "pact:tag"}
 
 def is_v1(document: Mapping[str, Any]) -> bool:
     """Whether a document is of PACT 1.0: it says so, or has node types that only 1.0 has."""
-    version = document.get("spec_version")
+    version = _VERSION.match(str(document.get("spec_version")))
     if version is not None:
-        return str(version).startswith("PACT/1")
+        return version[1] == "1"
     return _has_v1_types(document.get("root"), 0)
 
 

@@ -14,7 +14,7 @@ from indexer.core.tokens import NullTokenCounter
 from indexer.errors import UncheckedError, UsageError
 from indexer.sessions.chat_export import chat_bytes, chat_of
 from indexer.sessions.compile import Compiled, CompileOptions, compile_blocks
-from indexer.sessions.context import Label
+from indexer.sessions.context import RULES, Label
 from indexer.sessions.effective import Effective
 from indexer.sessions.pairing import call_ids, unpaired
 from indexer.sessions.providers import FORMATS
@@ -25,9 +25,6 @@ THREAD: Final = "thread"
 MESSAGES: Final = "messages"
 FORMS: Final = (THREAD, MESSAGES, *FORMATS)
 """The provider thread of the work in progress, or the session compiled: our way or a provider's."""
-
-RULES: Final = 1
-"""Of how a session is compiled. Another number when the same blocks would give other bytes."""
 
 
 class SentError(UncheckedError):
@@ -45,21 +42,26 @@ class Sending:
     roles: Mapping[str, str] = field(default_factory=dict)
     policy: Mapping[str, Any] | None = None
     labels: Mapping[str, Label] = field(default_factory=dict)
+    rules: int = RULES
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise UsageError(f"unknown form {self.form!r}", hint=f"use one of: {', '.join(FORMS)}")
+        if self.rules not in range(1, RULES + 1):
+            raise UsageError(f"there are no rules {self.rules!r} of what is sent")
 
     def options(self, plugins: Plugins | None = None) -> CompileOptions:
         """How the session is compiled for it."""
-        return CompileOptions(self.show_edits, self.roles, self.policy, self.labels, plugins)
+        return CompileOptions(
+            self.show_edits, self.roles, self.policy, self.labels, plugins, self.rules
+        )
 
     def to_json(self) -> dict[str, Any]:
         """What is kept of it; options that say nothing are left out."""
         data: dict[str, Any] = {"form": self.form}
         if self.form == THREAD:
             return data
-        data["rules"] = RULES
+        data["rules"] = self.rules
         if self.show_edits:
             data["show_edits"] = True
         for key in ("roles", "policy"):
@@ -78,6 +80,7 @@ class Sending:
             data.get("roles", {}),
             data.get("policy"),
             {key: Label(*label) for key, label in data.get("labels", {}).items()},
+            data.get("rules", RULES),
         )
 
 
@@ -87,11 +90,11 @@ def provider_items(used: Sequence[Effective]) -> tuple[list[Effective], list[str
     return [item for item in used if item.node.id not in lone], lone
 
 
-def compiled_bytes(compiled: Compiled, form: str) -> bytes:
+def compiled_bytes(compiled: Compiled, form: str, rules: int = RULES) -> bytes:
     """A compiled session as the bytes that are sent."""
     if form == MESSAGES:
         return canonical_json([message.to_json() for message in compiled.messages])
-    return chat_bytes(chat_of(provider_items(compiled.used)[0], form))
+    return chat_bytes(chat_of(provider_items(compiled.used)[0], form, rules))
 
 
 def sent_bytes(
@@ -99,7 +102,9 @@ def sent_bytes(
 ) -> bytes:
     """The bytes that blocks are sent as, in any form but the thread's."""
     return compiled_bytes(
-        compile_blocks(found, sending.options(plugins), NullTokenCounter()), sending.form
+        compile_blocks(found, sending.options(plugins), NullTokenCounter()),
+        sending.form,
+        sending.rules,
     )
 
 

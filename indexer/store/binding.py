@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from indexer.core import paths
+from indexer.core.quiet_git import git_command, git_environment
 from indexer.errors import UncheckedError
 from indexer.store.atomic import write_atomically
 from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER, own_folder
@@ -100,10 +101,8 @@ def refuse_tracked(folder: Path) -> None:
 
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         told = subprocess.run(
-            # A monitor of files that the repository names is a program, and is not run.
-            ["git", "-c", "core.fsmonitor=false", "-C", folder.parent, "ls-files", "-z", "--",
-             folder.name],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+            git_command(folder.parent, "ls-files", "-z", "--", folder.name),
+            env=git_environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
         )  # fmt: skip
         if told.stdout:
             raise TrackedIndexError(folder)

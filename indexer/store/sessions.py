@@ -11,9 +11,6 @@ import duckdb
 
 from indexer.store.database import Database, Row, append_rows
 
-FRAME_ATTRIBUTE: Final = "merkle:frame_id"
-"""Under this attribute a block names the frame whose content it holds."""
-
 _RECORD_COLUMNS: Final = (
     "seq, at_ns, op, commit_hash, content_hash, content_type, node_id, reply_to, token_count,"
     " holds, record"

@@ -201,11 +201,15 @@ def test_files_that_are_written_or_piped_are_well_formed(hostile: Path, process:
 def test_completion_hands_no_name_of_ours_to_the_shell(hostile: Path, process: Any) -> None:
     """The shell looks for files itself, with its own quoting."""
     for shell in ("bash", "zsh", "fish"):
-        words = {"COMP_WORDS": "merkle get-node ", "COMP_CWORD": "2", "COMP_TYPE": "9"}
+        # For fish it is what was typed so far, for the others the number of the word.
+        word = "" if shell == "fish" else "2"
+        words = {"COMP_WORDS": "merkle get-node ", "COMP_CWORD": word, "COMP_TYPE": "9"}
         environment = {**os.environ, **words, "_MERKLE_COMPLETE": f"{shell}_complete"}
         ran = subprocess.run(
             [sys.executable, "-m", "indexer.cli"], cwd=hostile, env=environment,
             capture_output=True, text=True,
         )  # fmt: skip
+        # That a file is wanted, and nothing else.
+        assert (ran.returncode, ran.stdout.strip(" ,_\n"), ran.stderr) == (0, "file", ""), shell
         assert hidden_in(ran.stdout) == set(), shell
         assert not any(name in ran.stdout for name in ("bidi", "csi", "quote"))

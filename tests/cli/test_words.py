@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from indexer.cli.group import COMMANDS, GROUPS
+from indexer.core.quiet_git import git_command, git_environment
 from indexer.engine.make.events import Event
 from indexer.service.batch_lines import BatchLines, batch_line
 
@@ -101,6 +102,24 @@ def test_diff_alone_compares_with_the_last_commit(peopled: Path, merkle: Any) ->
     assert {(one["change"], one["symbol"]) for one in between} == told
 
 
+def test_diff_alone_names_the_notes_that_do_not_hold_any_more(peopled: Path, merkle: Any) -> None:
+    main = peopled / "src" / "main.py"
+    main.write_text("def kept():\n    return 1\n")
+    commit(peopled)
+    assert merkle("-C", peopled, "watch", "--once").code == 0
+    for node in ("src/main.py", "src/main.py::kept"):
+        line = ["put-frame", node, "-", "--type", "note", "--agent", "alice"]
+        assert merkle("-C", peopled, *line, stdin=f"About {node}.").code == 0
+    main.write_text("def kept():\n    return 2\n")
+    told = merkle("-C", peopled, "diff").out
+    assert "notes (2)" in told
+    assert "stale  src/main.py  note by alice" in told
+    assert "stale  src/main.py::kept  note by alice" in told
+    assert merkle("-C", peopled, "diff", "--format", "markdown").code == 0
+    found = merkle("-C", peopled, "diff", "--json").json["notes"]
+    assert {one["symbol"] for one in found} == {None, "kept"}
+
+
 def test_diff_runs_nothing_that_a_repository_names(scanned: Path, merkle: Any) -> None:
     commit(scanned)
     trap = scanned.parent / "trap"
@@ -118,6 +137,56 @@ def test_diff_runs_nothing_that_a_repository_names(scanned: Path, merkle: Any) -
     assert merkle("-C", scanned, "validate").code == 0
     assert not (scanned.parent / "sprung").exists()
     assert (scanned / ".git" / "index").read_bytes() == before
+
+
+def promised(folder: Path, missing: str) -> Path:
+    """Take an object away, and promise it by a program; what that program makes."""
+    run = ["git", "-C", str(folder)]
+    name = subprocess.run([*run, "rev-parse", missing], check=True, capture_output=True, text=True)
+    (folder / ".git" / "objects" / name.stdout[:2] / name.stdout[2:].strip()).unlink()
+    trap, sprung = folder.parent / "trap", folder.parent / "sprung"
+    trap.write_text(f"#!/bin/sh\ntouch {sprung}\nexit 1\n")
+    trap.chmod(0o755)
+    for key, value in {
+        "core.repositoryformatversion": "1", "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true", "remote.origin.url": str(folder),
+        "remote.origin.uploadpack": str(trap), "protocol.file.allow": "always",
+    }.items():  # fmt: skip
+        subprocess.run([*run, "config", key, value], check=True)
+    return sprung
+
+
+def test_no_missing_object_is_fetched_by_a_program_of_the_repository(
+    scanned: Path, merkle: Any
+) -> None:
+    commit(scanned)
+    sprung = promised(scanned, "HEAD:README.md")
+    (scanned / "README.md").write_text("# Other\n")
+    assert merkle("-C", scanned, "diff", "--json").json["modified"] == ["README.md"]
+    assert not sprung.exists()
+    # Nor by a version of git that does not know how to be told so.
+    environment = git_environment()
+    del environment["GIT_NO_LAZY_FETCH"]
+    line = git_command(scanned, "cat-file", "-p", "HEAD:README.md")
+    assert subprocess.run(line, env=environment, capture_output=True).returncode != 0
+    assert not sprung.exists()
+    # It is a trap: asked in another way, git walks into it.
+    subprocess.run(["git", "-C", scanned, "cat-file", "-p", "HEAD:README.md"], capture_output=True)
+    assert sprung.exists()
+
+
+def test_opening_an_index_fetches_nothing_either(scanned: Path, merkle: Any) -> None:
+    """Git is asked whether it keeps the index; a sparse list of files needs trees for that."""
+    commit(scanned)
+    sparse = ["sparse-checkout", "set", "--cone", "--sparse-index", "docs"]
+    subprocess.run(["git", "-C", scanned, *sparse], check=True, capture_output=True)
+    assert merkle("-C", scanned, "scan", "--accept-empty").code == 0
+    sprung = promised(scanned, "HEAD:src")
+    (scanned / ".git" / "index").touch()
+    assert merkle("-C", scanned, "status").code == 0
+    assert not sprung.exists()
+    subprocess.run(["git", "-C", scanned, "ls-files"], capture_output=True)
+    assert sprung.exists()
 
 
 def test_without_git_diff_compares_with_the_last_root(scanned: Path, merkle: Any) -> None:

@@ -50,10 +50,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         listed = list(group)
         words = {one: _word(one, outcomes[one]) for one in listed}
         width = max(len(one.place) for one in listed)
+        wide = max(map(len, words.values()))
         terminalreporter.section(f"{file}: {len(listed)} statements")
         for one in listed:
             text = one.text if len(one.text) <= _SHOWN else one.text[: _SHOWN - 1] + "…"
-            terminalreporter.write_line(f"{one.place:{width}}  {words[one]:22}  {text}")
+            terminalreporter.write_line(f"{one.place:{width}}  {words[one]:{wide}}  {text}")
         works = sum(word == "works" for word in words.values())
         ruled = sum(word.startswith("ruled") for word in words.values())
         missing = len(listed) - works - ruled

@@ -8,6 +8,7 @@ import pytest
 
 from indexer.compose.request import RequestError
 from indexer.core.clock import ManualClock
+from indexer.core.fence import unfenced
 from indexer.engine.tree.resolve import UnknownNodeError
 from tests.support.space import Space, python
 
@@ -205,7 +206,7 @@ def test_freshness_is_proved_when_read(project: Space) -> None:
     assert labels["src/two/c.py", "outline"]["freshness"] == "fresh"
     stale = labels["src/one/a.py", "note"]
     said = moved["messages"][stale["message"]]["content"]
-    assert "src/one/a.py (note by ann, stale)\n\nabout a" in said
+    assert unfenced(said).startswith("src/one/a.py (note by ann, stale)\n\nabout a")
     assert moved["root"] != fresh["root"]
     assert moved["candidates_sha256"] != fresh["candidates_sha256"]
     strict = project.engine.compose(require_fresh=True)

@@ -62,3 +62,13 @@ def test_a_statement_is_shown_once_and_there(tmp_path: Path) -> None:
     for place in ("§1", "§2"):
         with pytest.raises(ValueError, match=place):
             statement(place)
+
+
+@pytest.mark.parametrize(
+    "ruling", ["DESIGN §8", "DESIGN §8.20", "DESIGN §8.1, §8.0", "DESIGN §12", "docs: what is live",
+               "docs/sessions.md: What is not there"],
+)  # fmt: skip
+def test_a_ruling_names_where_it_is_written(ruling: str) -> None:
+    statement = Specification("small.md", {"§1": "One holds."})
+    with pytest.raises(ValueError, match="no ruling"):
+        statement("§1", ruled=ruling)

@@ -167,6 +167,7 @@ PURE: Final = (
 )
 TTL_FROM: Final = "DESIGN §8.2"
 CORE: Final = "DESIGN §8.1"
+LIVE: Final = "docs/sessions.md: What is live, and what is sealed"
 RANGE: Final = (
     ranges.test_a_range_gives_pairwise_differences_newest_first,
     ranges.test_both_range_operators_and_short_ends_are_the_same,
@@ -244,7 +245,7 @@ SHOWN: Final[dict[str, Shown]] = {
         *IMMUTABLE,
         live.test_refusals_change_nothing,
         live.test_role_kind_and_type_stay,
-        ruled="docs: what is live",
+        ruled=LIVE,
     ),
     "02 §3.3": of("canonical types mt, mc, cb", query.test_types),
     "02 §3.4": of("user types still resolve as .cb", tree.test_canonical_mapping_of_user_types),
@@ -556,9 +557,7 @@ SHOWN: Final[dict[str, Shown]] = {
     "05 §6.12": of("logical moves by content hash", docs.test_moves_pair_each_node_once),
     "06 §2.1": of("mandatory fields", *HEADERS),
     "06 §2.2": of("optional fields, provenance included", _provenance_is_kept),
-    "06 §2.3": of(
-        "metadata stays stable across cycles, except ttl", *IMMUTABLE, ruled="docs: what is live"
-    ),
+    "06 §2.3": of("metadata stays stable across cycles, except ttl", *IMMUTABLE, ruled=LIVE),
     "06 §2.4": of("the attribute stability table", *IMMUTABLE, live.test_role_kind_and_type_stay),
     "06 §3.1": of("select is pure", query.test_selecting_has_no_side_effect),
     "06 §3.2": of("features of selectors", *FEATURES),

@@ -24,6 +24,8 @@ from tests.sessions import test_session_log as log
 from tests.support.conformance import Specification
 from tests.support.showing import Shows, run
 
+GIVEN_OUT: Final = "docs/sessions.md: What is given out"
+
 
 class Shown(NamedTuple):
     """A statement in its own words, cut short, what shows it, and the ruling that changes it."""
@@ -306,7 +308,7 @@ SHOWN: Final[dict[str, Shown]] = {
     "create_commit 4": Shown("Each content is stored once.", blobs),
     "create_commit 5": Shown("The parent is HEAD; a root has none.", parents),
     "create_commit 6": Shown(
-        "The budget sums the new commit and what is there.", budget_sums, "DESIGN §8"
+        "The budget sums the new commit and what is there.", budget_sums, GIVEN_OUT
     ),
     "create_commit 6 reject": Shown(
         "REJECT raises with both counts.", budget.test_a_session_counts_tokens_by_default
@@ -349,12 +351,12 @@ SHOWN: Final[dict[str, Shown]] = {
         "SKIP leaves a commit out.", compiling.test_skipped_blocks_are_left_out_until_they_are_not
     ),
     "Step 5-6 edited": Shown("' [edited]' is added on request.", compiling.test_edits_can_be_shown),
-    "Step 5-6 name": Shown("A name is passed on.", names_are_of_dialogue, "DESIGN §8"),
+    "Step 5-6 name": Shown("A name is passed on.", names_are_of_dialogue, GIVEN_OUT),
     "Role mapping": Shown(
         "Override, own, tool, default of the type, assistant.", roles_in_five_steps
     ),
     "Aggregation 1": Shown(
-        "Neighbours of one role are joined by a blank line.", tools_stay_apart, "DESIGN §8"
+        "Neighbours of one role are joined by a blank line.", tools_stay_apart, GIVEN_OUT
     ),
     "Aggregation 2": Shown(
         "Another role is a boundary.", compiling.test_neighbours_of_one_role_are_merged

@@ -31,7 +31,12 @@ def pulled(session: Session, text: str, path: str = "a.py", **more: Any) -> str:
     where = Placement(
         node_type="cb:context",
         offset=-1,
-        attributes={"merkle:path": path, "merkle:type": "outline", "merkle:agent": "g", **more},
+        attributes={
+            "merkle:path": path,
+            "merkle:type": "outline",
+            "merkle:agent": "merkle:g",
+            **more,
+        },
     )
     return session.append(make_content("dialogue", text=text), where).node_id
 
@@ -103,6 +108,22 @@ def test_a_later_pull_of_the_same_place_replaces_the_earlier(session: Session) -
     assert [unfenced(m.content) for m in compiled.messages] == ["def b()", "def a(x)"]
     told = {note.id: (note.action, note.replaced_by) for note in compiled.context}
     assert told == {old: ("replaced", new), other: ("kept", None), new: ("kept", None)}
+
+
+def test_notes_accumulate_and_are_replaced_by_themselves_alone(session: Session) -> None:
+    def noted(text: str, frame: str) -> str:
+        return pulled(session, text, **{"merkle:agent": "ann", "merkle:frame_id": frame})
+
+    first, second = noted("one", "f1"), noted("two", "f2")
+    assert [unfenced(m.content) for m in session.compile().messages] == ["one", "two"]
+    session.commit()
+    again = noted("one, stale by now", "f1")
+    compiled = session.compile()
+    told = {note.id: (note.action, note.replaced_by) for note in compiled.context}
+    assert told == {first: ("replaced", again), second: ("kept", None), again: ("kept", None)}
+    # What was sent by older rules is given again by them.
+    older = session.compile(CompileOptions(rules=1)).messages
+    assert [unfenced(m.content) for m in older] == ["one, stale by now"]
 
 
 def test_what_no_longer_holds_is_labelled_in_the_head_of_its_fence(session: Session) -> None:

@@ -81,6 +81,10 @@ def test_types_tell_the_version_where_nothing_says_it() -> None:
     assert import_session(without, "s").select("^seq .mc > .cb") == ["block:u1", "block:a1"]
     assert not is_v1({"root": {"children": [{"nodeType": "^sys", "children": []}]}})
     assert not is_v1({**TREE, "spec_version": "PACT/0.1.0"})
+    for said in ("1.0", "v1.0", 1, 1.0, "PACT 1.0", "pact/1.0.0", "whatever", None):
+        assert is_v1({**TREE, "spec_version": said}), said
+    for said in ("0.1", 0.1, "PACT/10.0.0", "2"):
+        assert not is_v1({**TREE, "spec_version": said}), said
 
 
 def test_a_flat_log_tags_who_speaks() -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
 
 Test = TypeVar("Test", bound=Callable[..., Any])
+
+_ROOT: Final = Path(__file__).parents[2]
+_SECTIONS: Final = 11
+_RULINGS: Final = 19
+"""The sections of the design, and the rulings of §8, which alone are numbered."""
 
 
 class Statement(NamedTuple):
@@ -24,7 +31,8 @@ class Specification:
     """A specification: every numbered statement by its place, in the order of the file.
 
     A test says which one it shows: `@statement("§3 Test criteria 2")`, with `ruled="DESIGN §8.3"`
-    where a ruling changes it. One without a test is an error when the file is collected.
+    where a ruling changes it, or with the page of docs/ and its heading where the rule stands
+    there. One without a test is an error when the file is collected.
     """
 
     def __init__(self, file: str, statements: Mapping[str, str]) -> None:
@@ -38,6 +46,8 @@ class Specification:
             raise ValueError(f"{self.file} has no statement {place!r}")
         if place in self._shown:
             raise ValueError(f"{place} of {self.file} is shown already")
+        if ruled is not None and not _is_written_down(ruled):
+            raise ValueError(f"{place} of {self.file}: there is no ruling {ruled!r}")
         number = list(self._statements).index(place)
         shown = Statement(self.file, number, place, self._statements[place], ruled)
         self._shown[place] = shown
@@ -51,3 +61,14 @@ class Specification:
     def missing(self) -> list[str]:
         """The places of statements that no test shows."""
         return [place for place in self._statements if place not in self._shown]
+
+
+def _is_written_down(ruling: str) -> bool:
+    """Whether a ruling names its place: a section, a number of §8, or a heading of a page."""
+    if numbers := re.fullmatch(r"DESIGN (§8\.\d+(?:, §8\.\d+)*)", ruling):
+        return all(0 < int(one) <= _RULINGS for one in re.findall(r"\.(\d+)", numbers[1]))
+    if section := re.fullmatch(r"DESIGN §(\d+)", ruling):
+        return 0 < int(section[1]) <= _SECTIONS and section[1] != "8"
+    page, _, heading = ruling.partition(": ")
+    file = _ROOT / page
+    return file.is_file() and f"## {heading}" in file.read_text(encoding="utf-8").splitlines()

@@ -17,7 +17,8 @@ from indexer.engine.frames.freshness import Judged, judge
 from indexer.engine.frames.heads import HeadCache, Live, is_generated
 from indexer.engine.search.manifests import named_by_manifests
 from indexer.regenerate.plan import Rules, stale_steps
-from indexer.store.sessions import FRAME_ATTRIBUTE, SessionStore
+from indexer.sessions.context import FRAME
+from indexer.store.sessions import SessionStore
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -357,7 +358,7 @@ class _ReferredTo(NamedTuple):
 
 
 def _referred_to(frames: Frames) -> _ReferredTo:
-    named = SessionStore(frames.store.database).attribute_values(FRAME_ATTRIBUTE)
+    named = SessionStore(frames.store.database).attribute_values(FRAME)
     return _ReferredTo(named_by_manifests(frames.store), set(named))
 
 

@@ -11,9 +11,8 @@ from indexer.engine.frames.find import UnknownFrameError
 from indexer.engine.frames.read import FrameDocument, get_frame
 from indexer.errors import MerkleError
 from indexer.sessions.content import text_of
-from indexer.sessions.context import CONTENT_ID, FRESH, PATH, SYMBOL, Label, is_context
+from indexer.sessions.context import CONTENT_ID, FRAME, FRESH, PATH, SYMBOL, Label, is_context
 from indexer.sessions.effective import Effective
-from indexer.store.sessions import FRAME_ATTRIBUTE
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -26,7 +25,7 @@ def labels_of(engine: Engine, items: Iterable[Effective]) -> dict[str, Label]:
     for item in items:
         if not is_context(item.node):
             continue
-        frame = item.node.attributes.get(FRAME_ATTRIBUTE)
+        frame = item.node.attributes.get(FRAME)
         if isinstance(frame, str):
             if frame not in known:
                 known[frame] = _label(engine, frame)

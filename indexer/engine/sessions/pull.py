@@ -11,8 +11,7 @@ from indexer.engine.search.compose import ContextDocument, compose
 from indexer.engine.sessions.author import checked_author
 from indexer.sessions import CommitRecord, Placement, Session, make_content
 from indexer.sessions import context as attributes
-from indexer.sessions.context import KIND, NODE_TYPE
-from indexer.store.sessions import FRAME_ATTRIBUTE
+from indexer.sessions.context import FRAME, KIND, NODE_TYPE
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -23,7 +22,7 @@ OFFSET: Final = -1
 """Before the core of the turn: what is known comes before what is asked."""
 MANIFEST: Final = "merkle:manifest_id"
 _NAMED: Final = {
-    "frame_id": FRAME_ATTRIBUTE,
+    "frame_id": FRAME,
     "path": attributes.PATH,
     "type": attributes.TYPE,
     "agent": attributes.AGENT,

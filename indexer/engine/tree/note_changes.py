@@ -10,7 +10,7 @@ from indexer.core import paths
 from indexer.core.changes import Change
 from indexer.core.frames import ON_CONTENT, ON_LISTING, ON_SYMBOL, BasisHash, FrameId
 from indexer.core.tree import Entry
-from indexer.engine.documents import JsonObject
+from indexer.engine.documents import NoteChangeDocument
 from indexer.engine.frames.freshness import CONTENT_ID, KIND, ON, SHA256, note_basis, symbol_in
 from indexer.engine.frames.note_records import CARRIED_FROM
 from indexer.store.frames import FrameStore, Made, NoteState
@@ -34,7 +34,7 @@ def notes_between(
     changes: Sequence[Change],
     before: Side,
     after: Side,
-) -> list[JsonObject]:
+) -> list[NoteChangeDocument]:
     """The notes that two roots make something different of, in order of their paths."""
     store = frames.store
     changed = {change.path: change for change in changes}
@@ -43,7 +43,7 @@ def notes_between(
     origins = _origins(store, listed)
     gone = {path for path, change in changed.items() if change.new is None}
     carried = {one for one, old in origins.values() if old in gone}
-    found = []
+    found: list[NoteChangeDocument] = []
     for note in listed:
         identity, (path, frame_type, agent) = note.head.frame_id, note.key
         change, origin = changed[path], origins.get(identity)
@@ -62,15 +62,17 @@ def notes_between(
             held, holds = note.head.basis in was, note.head.basis in now
             word = None if held == holds else "fresh" if holds else "stale"
         if word is not None:
-            one = {
-                "path": path,
-                "symbol": symbol_in(bound),
-                "type": frame_type,
-                "agent": agent,
-                "frame_id": identity.hex(),
-            }
-            came = origin[1] if word == "carried" and origin is not None else None
-            found.append({**one, "change": word, "from": came})
+            found.append(
+                {
+                    "path": path,
+                    "symbol": symbol_in(bound),
+                    "type": frame_type,
+                    "agent": agent,
+                    "frame_id": identity.hex(),
+                    "change": word,
+                    "from": origin[1] if word == "carried" and origin is not None else None,
+                }
+            )
     return sorted(found, key=lambda one: (one["path"], one["type"], one["agent"], one["frame_id"]))
 
 

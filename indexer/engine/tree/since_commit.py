@@ -11,7 +11,11 @@ from indexer.core.frames import Freshness
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.engine.code.symbol_changes import Symbols, symbols_between, symbols_in
+<<<<<<< HEAD
 from indexer.engine.documents import DiffDocument, JsonObject
+=======
+from indexer.engine.documents import DiffDocument, NoteChangeDocument
+>>>>>>> check
 from indexer.engine.frames.freshness import judge, symbol_in
 from indexer.engine.tree.history import diff
 from indexer.engine.tree.scan import tree_as_on_disk
@@ -103,14 +107,14 @@ def _document(
     }
 
 
-def _notes(engine: Engine, tree: Tree, found: list[Change]) -> list[JsonObject]:
+def _notes(engine: Engine, tree: Tree, found: list[Change]) -> list[NoteChangeDocument]:
     """The notes about what changed that do not hold any more."""
     frames = engine.frames
     live = [
         (one.path, slot, head) for one in found for slot, head in frames.heads.notes_at(one.path)
     ]
     frames.load_note_inputs(head.frame_id for _, _, head in live)
-    told = []
+    told: list[NoteChangeDocument] = []
     for path, slot, head in live:
         judged = judge(frames, tree, path, *slot, head)
         if judged.freshness in (Freshness.STALE, Freshness.ORPHANED):

@@ -78,6 +78,20 @@ def test_context_in_a_session_goes_stale_like_everything_else(space: Space) -> N
         assert unfenced(text) != text
 
 
+def test_every_note_of_an_agent_is_pulled_and_each_is_judged_alone(space: Space) -> None:
+    def judged() -> list[tuple[str, str]]:
+        notes = [one for one in context(space) if one["type"] == "note"]
+        return sorted((one["freshness"], one["action"]) for one in notes)
+
+    space.note("src/tide.py", "It rises twice a day.")
+    space.note("src/tide.py", "It falls as often.", on="outline")
+    space.engine.session_pull("talk", ["src/tide.py"])
+    assert judged() == [("fresh", "kept"), ("fresh", "kept")]
+    space.write("src/tide.py", python("tide", value=2, doc="Computes tides."))
+    space.settle()
+    assert judged() == [("fresh", "kept"), ("stale", "labelled")]
+
+
 def test_lines_of_a_file_hold_as_long_as_the_file_has_them(space: Space) -> None:
     others = "\n\n".join(python(f"moon{n}", doc="Computes moons.") for n in range(40))
     two = python("tide", doc="Computes tides.") + "\n\n" + others

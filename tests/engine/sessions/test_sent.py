@@ -13,8 +13,9 @@ from indexer.core.canonical import canonical_json
 from indexer.core.clock import ManualClock
 from indexer.engine.durable.repair import repair
 from indexer.errors import MerkleError
+from indexer.sessions.chat import import_chat
 from indexer.sessions.documents import log_checksum
-from indexer.sessions.sent import SentError
+from indexer.sessions.sent import Sending, SentError, is_sent_data, sent_bytes, sent_data
 from tests.support.chats import CHATS, called_and_answered, ends_exchange, messages_of
 from tests.support.space import Space, python
 
@@ -119,6 +120,43 @@ def test_a_conversation_of_one_provider_goes_to_the_other_with_ids_paired(
         space.engine.session_append_message("talk", message, form=given)
     calls, answers = called_and_answered(wanted, compiled(space, wanted))
     assert calls == answers == called_and_answered(given, CHATS[given])[0]
+
+
+PARALLEL = [
+    {"role": "user", "content": "Rome or Oslo?"},
+    {"role": "assistant", "content": None, "tool_calls": [
+        {"id": one, "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+        for one in ("c1", "c2")
+    ]},
+    {"role": "tool", "tool_call_id": "c2", "content": "grey"},
+    {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+]  # fmt: skip
+
+
+def test_results_that_came_one_by_one_are_one_message_where_a_provider_wants_that(
+    space: Space,
+) -> None:
+    for message in PARALLEL:
+        space.engine.session_append_message("talk", message, form="openai")
+        space.engine.session_commit("talk")
+    assert compiled(space, "openai") == PARALLEL
+    messages = compiled(space, "anthropic")["messages"]
+    assert [one["role"] for one in messages] == ["user", "assistant", "user"]
+    assert [one["tool_use_id"] for one in messages[2]["content"]] == ["c2", "c1"]
+
+
+def test_what_was_sent_by_older_rules_is_given_again_by_them() -> None:
+    found = import_chat(PARALLEL, "talk", clock=ManualClock(10**18)).effective()
+    sizes = {}
+    for rules in (1, 2):
+        sending = Sending("anthropic", rules=rules)
+        data = sent_bytes(found, sending)
+        told = sent_data(data, sending, 4)
+        assert is_sent_data(told, 9)
+        assert sent_bytes(found, Sending.from_json(told)) == data
+        sizes[rules] = len(json.loads(data)["messages"])
+    assert sizes == {1: 4, 2: 3}
+    assert not is_sent_data({**told, "rules": 3}, 9)
 
 
 def test_render_compile_and_snapshot_keep_all_of_a_tools_call(space: Space) -> None:
