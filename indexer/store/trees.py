@@ -462,15 +462,8 @@ def _tree_from_listings(algorithm: WorkspaceHash, listings: Mapping[str, Listing
         raise CorruptError(
             "the stat cache has no entry for the root", hint="run `merkle doctor` for what to do"
         )
-    children: dict[str, dict[str, Entry]] = {}
-    for path, found in listings.items():
-        children[path] = {
-            listed.name: Entry(
-                listed.kind, listed.content_id, filestat.size_of(listed.stat), listed.stat
-            )
-            for listed in listing.decode(found, algorithm.size)
-            if listed.kind is not Kind.DIRECTORY
-        }
+    size = algorithm.size
+    children = {path: listing.leaves(found, size) for path, found in listings.items()}
     return _build(algorithm, children)
 
 
