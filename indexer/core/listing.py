@@ -97,7 +97,8 @@ def _columns(
     names = _names(raws)
     if position != len(stats) or len(ids) != len(raws) * id_size or len(names) != len(raws):
         raise _damaged()
-    return names, kinds, [ContentId(ids[i : i + id_size]) for i in range(0, len(ids), id_size)], found
+    content_ids = [ContentId(ids[at : at + id_size]) for at in range(0, len(ids), id_size)]
+    return names, kinds, content_ids, found
 
 
 def _names(raws: list[bytes]) -> list[str]:

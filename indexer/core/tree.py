@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -258,6 +259,27 @@ class Tree:
                 for name, entry in folder.entries.items()
                 if entry.folder is not None
             )
+
+    def largest(self, limit: int) -> list[str]:
+        """The paths of the largest files, largest first, those of equal size by their paths.
+
+        A folder is entered only when nothing larger is left: no file is larger than its folder.
+        """
+        found: list[str] = []
+        heap: list[tuple[int, bool, str, Folder | None]] = [
+            (-self.root.totals.bytes, False, paths.ROOT, self.root)
+        ]
+        while heap and len(found) < limit:
+            _, is_file, path, folder = heapq.heappop(heap)
+            if is_file:
+                found.append(path)
+            elif folder is not None:
+                for name, entry in folder.entries.items():
+                    if entry.kind is not Kind.LINK:
+                        below = paths.join(path, name)
+                        is_file = entry.folder is None
+                        heapq.heappush(heap, (-entry.size, is_file, below, entry.folder))
+        return found
 
     def with_updates(self, updates: Mapping[str, Mapping[str, Entry | None]]) -> Tree:
         """The tree after changes given per folder: only those folders and their ancestors move.
