@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -65,7 +66,7 @@ def on_a_tree(work: Path, options: argparse.Namespace) -> Iterator[Row]:
         make_tree(tree, options.files)
     if options.compare:
         return real_rows.compared(tree, work, options.rounds, options.compare)
-    return real_rows.rows(tree, work, options.rounds)
+    return real_rows.rows(tree, work, options.rounds, drop_caches=options.drop_caches)
 
 
 def main() -> int:
@@ -74,12 +75,16 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=100_000, help="size of the large tree")
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
     known = "sessions,start,scan,service,edit,frames,status,regenerate,compose,shared"
-    parser.add_argument("--folder", type=Path, help="status: a folder to serve a copy of")
     parser.add_argument(
         "--only", help=f"groups to run: {known}; or, alone: real, million, localisation"
     )
     parser.add_argument(
-        "--tree", type=Path, help="real, --compare: a folder to measure on; it is copied"
+        "--tree", type=Path, help="real, status, --compare: a folder to measure on; it is copied"
+    )
+    parser.add_argument(
+        "--drop-caches",
+        action="store_true",
+        help="real, million: also a first scan with the caches of the whole system dropped",
     )
     parser.add_argument(
         "--compare", metavar="COMMIT", help="run this state and a commit side by side"
@@ -100,6 +105,8 @@ def main() -> int:
         parser.error("localisation needs --repository and --questions")
     if options.only == "real" and options.tree is None:
         parser.error("real needs --tree")
+    if options.drop_caches and not os.access(real_rows.DROP, os.W_OK):
+        parser.error(f"--drop-caches needs to write to {real_rows.DROP}: Linux, and root")
     with tempfile.TemporaryDirectory(dir=options.work, prefix="merkle-bench-") as work:
         if asked:
             measured = localisation.rows(
@@ -109,7 +116,7 @@ def main() -> int:
             measured = on_a_tree(Path(work), options)
         else:
             measured = measure(
-                Path(work), options.files, options.rounds, options.only, options.folder
+                Path(work), options.files, options.rounds, options.only, options.tree
             )
         for row in measured:
             rows.append(row)

@@ -106,6 +106,8 @@ LATE = {
         "indexer.engine.search.manifests",
         "indexer.engine.sessions.packs",
     },
+    # only where the file of a generated frame is gone
+    "engine.frames.coverage": {"indexer.engine.search.manifests"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
     "engine.durable.validate": {"indexer.engine.durable.session_checks"},
     # most workspaces have no such file; only `config` shows an address
@@ -144,7 +146,6 @@ LONGEST = 500
 LONG = {
     "engine.frames.read": "the ways to read frames, which share what a frame is shown as",
     "store.frames": "everything about frames in the database",
-    "store.trees": "everything about nodes and roots in the database",
     "service.writing_thread": "looking, watching, and trouble with either, on one thread",
     "service.methods": "written by a program, one method per operation",
 }

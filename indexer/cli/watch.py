@@ -168,7 +168,7 @@ def _once(options: Globals) -> int:
     with ends_politely(), open_workspace(options) as workspace:
         with scan_progress(options, workspace) as progress:
             scanned = workspace.scan(progress=progress)
-        with frame_progress(options) as progress:
+        with frame_progress(options) as progress, workspace.as_scanned():
             # As the watcher itself: models only as far as it may ask them unasked.
             made: Mapping[str, Any] = workspace.regenerate(
                 progress=progress, **watcher_limits(workspace.root)

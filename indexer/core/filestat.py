@@ -11,11 +11,12 @@ _LOW: Final = (1 << 63) - 1
 _SECOND_NS: Final = 1_000_000_000
 _COARSE_NS: Final = 2 * _SECOND_NS
 _TICK_NS: Final = 20_000_000
-_NO_INODE: Final = bytes(8)
 
 PACKED_SIZE: Final = _STAT.size
 NO_STAT: Final = b""
 """Folders have no stat of their own: their entries speak for them."""
+NO_INODE: Final = bytes(8)
+"""How a stat begins that vouches for nothing."""
 
 
 def pack(stat: os.stat_result) -> bytes:
@@ -40,7 +41,7 @@ def unreadable(size: int, problem: int) -> bytes:
 
 def problem_of(packed: bytes) -> int:
     """The error number that a stat has in it, 0 where the content could be read."""
-    if not packed.startswith(_NO_INODE):
+    if not packed.startswith(NO_INODE):
         return 0
     _, _, modified, problem = _STAT.unpack(packed)
     return 0 if modified else int(problem)

@@ -59,6 +59,14 @@ class WorkspaceHash:
         """One child as it enters its folder's hash."""
         return b"".join((_length(name), name, self.record_middles[kind], content_id))
 
+    def records(self, children: Iterable[tuple[bytes, Kind, ContentId]]) -> list[bytes]:
+        """The same of many children."""
+        middles, length = self.record_middles, _length
+        return [
+            b"".join((length(name), name, middles[kind], content_id))
+            for name, kind, content_id in children
+        ]
+
     def of_folder(self, records: Iterable[bytes], count: int) -> ContentId:
         """Content id of a folder from its children's records in byte order of name."""
         head = self.tree_tag + count.to_bytes(8, "big")

@@ -7,13 +7,12 @@ comparison and is never decoded.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
-from indexer.core.tree import Folder
+from indexer.core.tree import Entry, Folder
 from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
@@ -55,29 +54,56 @@ def encode(folder: Folder) -> Listing:
     return Listing(b"".join(stats), b"".join(ids))
 
 
-def decode(listing: Listing, id_size: int) -> Iterator[Listed]:
+def decode(listing: Listing, id_size: int) -> list[Listed]:
     """The entries of a listing, in byte order of their names."""
+    return list(map(Listed._make, zip(*_columns(listing, id_size), strict=True)))
+
+
+def leaves(listing: Listing, id_size: int) -> dict[str, Entry]:
+    """The files and links of a listing."""
+    size_of = filestat.size_of
+    return {
+        name: Entry(kind, content_id, size_of(stat), stat)
+        for name, kind, content_id, stat in zip(*_columns(listing, id_size), strict=True)
+        if stat
+    }
+
+
+def _columns(
+    listing: Listing, id_size: int
+) -> tuple[list[str], list[Kind], list[ContentId], list[bytes]]:
+    """Names, kinds, content ids and stats; those of folders are empty."""
     stats, ids = listing
-    position = index = 0
-    head_size, unpack = _HEAD.size, _HEAD.unpack_from
+    raws: list[bytes] = []
+    kinds: list[Kind] = []
+    found: list[bytes] = []
+    position, head_size, stat_size = 0, _HEAD.size, filestat.PACKED_SIZE
+    unpack, folder = _HEAD.unpack_from, Kind.DIRECTORY
     try:
         while position < len(stats):
             code, length = unpack(stats, position)
             kind = _KINDS[code]
             position += head_size
-            raw = stats[position : position + length]
+            raws.append(stats[position : position + length])
+            kinds.append(kind)
             position += length
-            stat = filestat.NO_STAT
-            if kind is not Kind.DIRECTORY:
-                stat = stats[position : position + filestat.PACKED_SIZE]
-                position += filestat.PACKED_SIZE
-            content_id = ContentId(ids[index : index + id_size])
-            index += id_size
-            yield Listed(paths.bytes_to_text(raw), kind, content_id, stat)
-    except (struct.error, ValueError, KeyError):
+            if kind is folder:
+                found.append(filestat.NO_STAT)
+            else:
+                found.append(stats[position : position + stat_size])
+                position += stat_size
+    except (struct.error, KeyError):
         raise _damaged() from None
-    if position != len(stats) or index != len(ids):
+    names = _names(raws)
+    if position != len(stats) or len(ids) != len(raws) * id_size or len(names) != len(raws):
         raise _damaged()
+    content_ids = [ContentId(ids[at : at + id_size]) for at in range(0, len(ids), id_size)]
+    return names, kinds, content_ids, found
+
+
+def _names(raws: list[bytes]) -> list[str]:
+    """The names in text form, all at once: none has a slash in it."""
+    return paths.bytes_to_text(b"/".join(raws)).split("/") if raws else []
 
 
 def _damaged() -> CorruptError:

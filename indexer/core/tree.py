@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -68,11 +69,10 @@ class Folder:
     def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
         """The folder that holds these entries, given in any order."""
         ordered = _in_byte_order(entries)
-        if len(ordered) < _KEEP_RECORDS:
-            content_id = algorithm.of_folder(_encode(algorithm, ordered), len(ordered))
-            return cls(ordered, content_id, _sum(ordered), None, _count_unreadable(ordered))
-        records = dict(zip(ordered, _encode(algorithm, ordered), strict=True))
-        content_id = algorithm.of_folder(records.values(), len(records))
+        encoded = _encode(algorithm, ordered)
+        content_id = algorithm.of_folder(encoded, len(encoded))
+        keep = len(ordered) >= _KEEP_RECORDS
+        records = dict(zip(ordered, encoded, strict=True)) if keep else None
         return cls(ordered, content_id, _sum(ordered), records, _count_unreadable(ordered))
 
     def with_changes(self, algorithm: WorkspaceHash, changes: Mapping[str, Entry | None]) -> Folder:
@@ -132,16 +132,16 @@ class Folder:
 
 
 def _encode(algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> list[bytes]:
-    record, to_bytes = algorithm.record, paths.text_to_bytes
-    return [
-        record(name.encode() if "\\" not in name else to_bytes(name), entry[0], entry[1])
+    to_bytes = paths.text_to_bytes
+    return algorithm.records(
+        (name.encode() if "\\" not in name else to_bytes(name), entry[0], entry[1])
         for name, entry in entries.items()
-    ]
+    )
 
 
 def _in_byte_order(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     # Code point order is byte order of UTF-8; only escaped names need their bytes looked at.
-    key = paths.sort_key if any("\\" in name for name in entries) else None
+    key = paths.sort_key if "\\" in "".join(entries) else None
     return {name: entries[name] for name in sorted(entries, key=key)}
 
 
@@ -169,7 +169,13 @@ def _is_unreadable(entry: Entry) -> int:
 
 
 def _count_unreadable(entries: Mapping[str, Entry]) -> int:
-    return sum(map(_is_unreadable, entries.values()))
+    # Only a stat that vouches for nothing can have a problem in it; most do vouch.
+    none = filestat.NO_INODE
+    return sum(
+        _is_unreadable(entry)
+        for entry in entries.values()
+        if entry[4] is not None or entry[3].startswith(none)
+    )
 
 
 def _of_entry(entry: Entry) -> Totals:
@@ -253,6 +259,27 @@ class Tree:
                 for name, entry in folder.entries.items()
                 if entry.folder is not None
             )
+
+    def largest(self, limit: int) -> list[str]:
+        """The paths of the largest files, largest first, those of equal size by their paths.
+
+        A folder is entered only when nothing larger is left: no file is larger than its folder.
+        """
+        found: list[str] = []
+        heap: list[tuple[int, bool, str, Folder | None]] = [
+            (-self.root.totals.bytes, False, paths.ROOT, self.root)
+        ]
+        while heap and len(found) < limit:
+            _, is_file, path, folder = heapq.heappop(heap)
+            if is_file:
+                found.append(path)
+            elif folder is not None:
+                for name, entry in folder.entries.items():
+                    if entry.kind is not Kind.LINK:
+                        below = paths.join(path, name)
+                        is_file = entry.folder is None
+                        heapq.heappush(heap, (-entry.size, is_file, below, entry.folder))
+        return found
 
     def with_updates(self, updates: Mapping[str, Mapping[str, Entry | None]]) -> Tree:
         """The tree after changes given per folder: only those folders and their ancestors move.

@@ -100,6 +100,8 @@ class Engine:
         """Where `repair` gathers the journal records that cannot be applied; None: they raise."""
         self.served = False
         """Whether a service keeps the tree in memory true, so that reads look at files only."""
+        self.as_scanned = False
+        """Whether everything has just been looked at, and what is made now is made from that."""
         self.look_at: Callable[[Iterable[str]], None] | None = None
         """How a service looks at files that are not what is recorded of them."""
         self.between: Between | None = None

@@ -160,6 +160,18 @@ def _files_below(
             )
 
 
+def count_wanted(tree: Tree, rules: Rules) -> int:
+    """How many nodes a type keeps frames of."""
+    found = 0
+    stack = [entry for path in starts(rules, paths.ROOT) if (entry := tree.get(path)) is not None]
+    while stack:
+        entry = stack.pop()
+        found += rules.wants(entry)
+        if entry.folder is not None:
+            stack += entry.folder.entries.values()
+    return found
+
+
 def chunks(steps: Iterator[Step], size: int) -> Iterator[list[Step]]:
     """Steps in groups that are stored together."""
     group: list[Step] = []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from indexer.core import filestat, listing
-from indexer.core.kinds import Kind
+from indexer.core import listing
 from indexer.core.listing import Listing
 from indexer.core.tree import Entry, Tree
 
@@ -67,12 +66,4 @@ class ListingsBefore:
     def entries_of(self, path: str) -> Mapping[str, Entry]:
         """Decoded files and links."""
         found = self._listings.get(path)
-        if found is None:
-            return {}
-        return {
-            listed.name: Entry(
-                listed.kind, listed.content_id, filestat.size_of(listed.stat), listed.stat
-            )
-            for listed in listing.decode(found, self._id_size)
-            if listed.kind is not Kind.DIRECTORY
-        }
+        return {} if found is None else listing.leaves(found, self._id_size)

@@ -178,3 +178,24 @@ def read_bytes(name: str, folder: int, limit: int) -> bytes | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def read_content(root: Path, path: str, size: int) -> bytes | None:
+    """A file's bytes, reached without following any link; None when it has another size."""
+    parent, name = paths.split(path)
+    folder = open_folder(root, parent)
+    try:
+        descriptor = os.open(paths.text_to_os(name), OPEN_FILE, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        state = os.fstat(descriptor)
+        if not modes.S_ISREG(state.st_mode) or state.st_size != size:
+            return None
+        pieces, left = [], size
+        while left > 0 and (piece := os.read(descriptor, left)):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(descriptor)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
@@ -170,6 +171,23 @@ class Workspace(Methods):
             return client.post(f"/v1/{name}", sent, patient=operation.in_steps)
 
         return self._run(local, remote)
+
+    @contextlib.contextmanager
+    def as_scanned(self) -> Iterator[None]:
+        """What is made meanwhile is made from what was just scanned, without a second look.
+
+        A file that has changed since is found out all the same: its content is compared when it
+        is read. A service looks by itself.
+        """
+        engine = self._engine
+        if engine is None:
+            yield
+            return
+        engine.as_scanned = True
+        try:
+            yield
+        finally:
+            engine.as_scanned = False
 
     # -- by whichever way is open
 

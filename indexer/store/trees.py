@@ -87,7 +87,6 @@ class TreeStore:
     ) -> None:
         self._database = database
         self._noted = noted
-        self._largest: tuple[tuple[int, int], list[str]] | None = None
         self._algorithm = algorithm
         self._head: Root | None = None
         self._lost: list[LostRoots] | None = None
@@ -280,22 +279,6 @@ class TreeStore:
         rows = self._database.rows("SELECT min(seq) FROM root_log WHERE at_ns >= ?", [at_ns])
         return None if rows[0][0] is None else int(rows[0][0])
 
-    def largest(self, limit: int, seq: int) -> list[str]:
-        """The paths of the largest files, largest first; kept while `seq` is the newest root."""
-        known = self._largest
-        if known is None or known[0] != (limit, seq):
-            known = self._largest = ((limit, seq), self._find_largest(limit))
-        return list(known[1])
-
-    def _find_largest(self, limit: int) -> list[str]:
-        rows = self._database.rows(
-            "SELECT path FROM (SELECT path, kind, size FROM node_log"
-            "  QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1)"
-            " WHERE kind = 1 ORDER BY size DESC, path LIMIT ?",
-            [limit],
-        )
-        return [path for (path,) in rows]
-
     def remarks(self) -> Remarks:
         """What the last full scan left out or could not read."""
         rows = self._database.rows("SELECT path, reason, kind FROM remarks ORDER BY kind, path")
@@ -462,15 +445,8 @@ def _tree_from_listings(algorithm: WorkspaceHash, listings: Mapping[str, Listing
         raise CorruptError(
             "the stat cache has no entry for the root", hint="run `merkle doctor` for what to do"
         )
-    children: dict[str, dict[str, Entry]] = {}
-    for path, found in listings.items():
-        children[path] = {
-            listed.name: Entry(
-                listed.kind, listed.content_id, filestat.size_of(listed.stat), listed.stat
-            )
-            for listed in listing.decode(found, algorithm.size)
-            if listed.kind is not Kind.DIRECTORY
-        }
+    size = algorithm.size
+    children = {path: listing.leaves(found, size) for path, found in listings.items()}
     return _build(algorithm, children)
 
 

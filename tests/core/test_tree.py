@@ -169,6 +169,13 @@ def test_a_walk_goes_parents_first_in_byte_order(entries: dict[str, Any]) -> Non
     assert len(set(walked)) == len(walked)
 
 
+@given(NESTED, st.integers(0, 6))
+def test_the_largest_files_are_those_of_a_sorted_walk(entries: dict[str, Any], limit: int) -> None:
+    made = Tree(XXH3, folder(entries))
+    files = [(-entry.size, path) for path, entry in made.walk() if entry.kind is Kind.FILE]
+    assert made.largest(limit) == [path for _, path in sorted(files)][:limit]
+
+
 def test_looking_up() -> None:
     made = tree_of({"a": {"x": b"1"}, "f": b"2"})
     assert made.get("") == made.root.as_entry()

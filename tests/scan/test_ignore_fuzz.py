@@ -319,6 +319,11 @@ def read_rule_files(folder: bytes, rng: random.Random) -> tuple[dict[bytes, byte
     return {b".gitignore": content}, 0
 
 
+def doubted(scope: Scope, names: list[bytes]) -> set[bytes]:
+    """The names of a folder that a scan asks the rules about."""
+    return set(map(os.fsencode, scope.doubtful([os.fsdecode(name) for name in names])))
+
+
 def walk(
     root: bytes, exclude: bytes, rng: random.Random
 ) -> Iterator[tuple[bytes, bool, bool, tuple[str, int] | None]]:
@@ -335,11 +340,15 @@ def walk(
     def enter(
         base: bytes, scope: Scope
     ) -> Iterator[tuple[bytes, bool, bool, tuple[str, int] | None]]:
-        for entry in os.scandir(os.path.join(root, base)):
+        listed = list(os.scandir(os.path.join(root, base)))
+        doubtful = doubted(scope, [entry.name for entry in listed])
+        for entry in listed:
             is_dir = entry.is_dir(follow_symlinks=False)
             path = base + entry.name
-            ignored = scope.ignores(entry.name, is_dir)
-            yield path, is_dir, ignored, place(scope.why(entry.name, is_dir))
+            # As a scan does: only what may be matched is asked about one by one.
+            ignored = entry.name in doubtful and scope.ignores(entry.name, is_dir)
+            rule = scope.why(entry.name, is_dir) if entry.name in doubtful else None
+            yield path, is_dir, ignored, place(rule)
             if is_dir and not ignored:
                 inner_files, inner_dealt = read_rule_files(entry.path, rng)
                 dealt_by_source[bytes_to_text(path + b"/.merkleignore")] = inner_dealt
@@ -368,10 +377,10 @@ def differences(git: Git, seed: str) -> list[str]:
 def ignored_by_walk(scope: Scope, path: bytes) -> bool:
     *folders, name = path.split(b"/")
     for folder in folders:
-        if scope.ignores(folder, True):
+        if doubted(scope, [folder]) and scope.ignores(folder, True):
             return True
         scope = scope.child(folder)
-    return scope.ignores(name, False)
+    return bool(doubted(scope, [name])) and scope.ignores(name, False)
 
 
 def pattern_differences(git: Git, rule: bytes, paths: list[bytes]) -> list[str]:

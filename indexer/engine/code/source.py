@@ -10,7 +10,7 @@ from indexer.core.arguments import Count
 from indexer.core.kinds import Kind
 from indexer.core.secrets import find_secrets
 from indexer.engine.code.symbols import found_among, split_symbol
-from indexer.engine.make.workers import ChangedError, read_content
+from indexer.engine.make.workers import ChangedError
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
@@ -18,6 +18,7 @@ from indexer.generators.base import FileInput
 from indexer.generators.facts import facts_of
 from indexer.generators.fallback import as_text
 from indexer.generators.parsed import parse
+from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
     from indexer.core.code import CodeSymbol

@@ -11,12 +11,12 @@ from indexer.core.code import CodeSymbol, FactsKey
 from indexer.core.frames import ON_SYMBOL
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
-from indexer.engine.make.workers import read_content
 from indexer.errors import UsageError
 from indexer.generators.base import FileInput
 from indexer.generators.facts import MAX_SYMBOL, facts_key, facts_of
 from indexer.generators.lines import shown
 from indexer.generators.parsed import parse
+from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames

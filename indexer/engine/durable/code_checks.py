@@ -9,12 +9,12 @@ from indexer.core import paths
 from indexer.core.code import FactsKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
-from indexer.engine.make.workers import read_content
 from indexer.generators.base import FileInput
 from indexer.generators.facts import facts_key, facts_of
 from indexer.generators.file_terms import file_terms
 from indexer.generators.parsed import parse
 from indexer.generators.references import VERSION, uses_in
+from indexer.scan.reading import read_content
 from indexer.store.postings import FILES
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
 from indexer.engine.frames.heads import HeadCache, Live, is_generated
-from indexer.engine.search.manifests import named_by_manifests
-from indexer.regenerate.plan import Rules, stale_steps
+from indexer.regenerate.plan import Rules, count_wanted, stale_steps
 from indexer.sessions.context import FRAME
 from indexer.store.sessions import SessionStore
 
@@ -271,6 +270,10 @@ class MissingCounts:
 
 
 def _count_missing(frames: Frames, tree: Tree, rules: Rules) -> int:
+    # Copied: the writing thread may add a head meanwhile.
+    slots = frames.heads.slots.copy()
+    if not any(heads for (kind, _), heads in slots.items() if kind == rules.type):
+        return count_wanted(tree, rules)
     head_of = frames.heads.heads_of(rules.type)
     steps = stale_steps(tree, rules, head_of)
     return sum(head_of(step.path, rules.agent_for(step.entry)) is None for step in steps)
@@ -358,6 +361,9 @@ class _ReferredTo(NamedTuple):
 
 
 def _referred_to(frames: Frames) -> _ReferredTo:
+    # Imported late: most workspaces have no manifest, or no frame whose file is gone.
+    from indexer.engine.search.manifests import named_by_manifests
+
     named = SessionStore(frames.store.database).attribute_values(FRAME)
     return _ReferredTo(named_by_manifests(frames.store), set(named))
 

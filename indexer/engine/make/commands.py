@@ -80,7 +80,7 @@ def _look(engine: Engine, path: str) -> None:
     """Record what is on disk at and below a path, before frames are made from it."""
     if engine.trees.head() is None:
         scan(engine)
-    else:
+    elif not engine.as_scanned:
         bring_up_to_date(engine, path)
 
 

@@ -7,7 +7,6 @@ a fork would take the database's locks and threads with it.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,7 +24,7 @@ from indexer.generators.file_terms import file_terms
 from indexer.generators.outline import OutlineGenerator
 from indexer.generators.parsed import parse
 from indexer.generators.registry import make_generator
-from indexer.scan.reading import open_folder
+from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -204,25 +203,3 @@ def read_exactly(root: Path, algorithm: WorkspaceHash, task: FileSource) -> byte
     if content is None or algorithm.of_file(content) != task.content_id:
         raise ChangedError("changed meanwhile")
     return content
-
-
-def read_content(root: Path, path: str, size: int) -> bytes | None:
-    """A file's bytes, reached without following any link; None when it has another size."""
-    parent, name = paths.split(path)
-    folder = open_folder(root, parent)
-    try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(paths.text_to_os(name), flags, dir_fd=folder)
-    finally:
-        os.close(folder)
-    try:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or state.st_size != size:
-            return None
-        pieces, left = [], size
-        while left > 0 and (piece := os.read(descriptor, left)):
-            pieces.append(piece)
-            left -= len(piece)
-        return b"".join(pieces)
-    finally:
-        os.close(descriptor)

@@ -13,9 +13,9 @@ from indexer.core import secrets
 from indexer.core.code import CodeSymbol
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.tree import Tree
-from indexer.engine.make.workers import read_content
 from indexer.engine.search.ranking import FileHit
 from indexer.generators.fallback import as_text
+from indexer.scan.reading import read_content
 
 MOST_BYTES: Final = 1 << 20
 """Files above this are not read for a question."""

@@ -11,11 +11,7 @@ from indexer.core.frames import Freshness
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 from indexer.engine.code.symbol_changes import Symbols, symbols_between, symbols_in
-<<<<<<< HEAD
-from indexer.engine.documents import DiffDocument, JsonObject
-=======
 from indexer.engine.documents import DiffDocument, NoteChangeDocument
->>>>>>> check
 from indexer.engine.frames.freshness import judge, symbol_in
 from indexer.engine.tree.history import diff
 from indexer.engine.tree.scan import tree_as_on_disk

@@ -124,7 +124,7 @@ def describe(
         "types": states.types,
         "agents": states.agents,
         "not_fresh": states.stale,
-        "largest": engine.trees.largest(LARGEST, head.seq if head else 0),
+        "largest": engine.tree.largest(LARGEST) if head else [],
         "read_only": engine.read_only,
         "lost": lost_documents(engine.trees),
         "service": dict(NO_SERVICE),

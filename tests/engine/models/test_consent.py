@@ -29,6 +29,7 @@ ONLY_THE_USER = {
     "shared.url": "sqlite:///tmp/team.db",
     "shared.namespace": "others",
     "shared.notes": True,
+    "web.editor": "zed",
     "mcp.agent": "mallory",
     "llm.base_url": "http://127.0.0.1:9/v1",
     "llm.key_env": "AWS_SECRET_ACCESS_KEY",
