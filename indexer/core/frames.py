@@ -26,6 +26,8 @@ Fingerprint = NewType("Fingerprint", bytes)
 MemoKey = NewType("MemoKey", bytes)
 """Everything a generator sees, wherever it stands."""
 
+FRAME_ATTRIBUTE: Final = "merkle:frame_id"
+"""Under this attribute a block of a session names the frame whose content it holds."""
 GENERATED_AGENT_PREFIX: Final = "merkle:"
 REPEATING_AGENTS: Final = frozenset(
     GENERATED_AGENT_PREFIX + name for name in ("outline", "summarize", "concatenate", "filter")

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from indexer.compiler.preview import escape_controls
 from indexer.core.fence import fenced, unfenced
-from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.frames import FRAME_ATTRIBUTE, GENERATED_AGENT_PREFIX
 from indexer.sessions.content import text_of
 from indexer.sessions.effective import Effective
 from indexer.sessions.node import Node
@@ -19,8 +19,6 @@ PATH: Final = "merkle:path"
 TYPE: Final = "merkle:type"
 AGENT: Final = "merkle:agent"
 SYMBOL: Final = "merkle:symbol"
-FRAME: Final = "merkle:frame_id"
-"""Under this attribute a block names the frame whose content it holds."""
 CONTENT_ID: Final = "merkle:content_id"
 """Of the file whose own text a block shows, where it shows no frame."""
 FRESHNESS: Final = "merkle:freshness"
@@ -127,7 +125,7 @@ def _place(node: Node, rules: int) -> tuple[Any, ...]:
     named = tuple(node.attributes.get(key) for key in (PATH, TYPE, AGENT, SYMBOL))
     agent = node.attributes.get(AGENT)
     if rules > 1 and isinstance(agent, str) and not agent.startswith(GENERATED_AGENT_PREFIX):
-        named += (node.attributes.get(FRAME, node.id),)
+        named += (node.attributes.get(FRAME_ATTRIBUTE, node.id),)
     # A block that names nothing is only ever itself.
     return named if any(name is not None for name in named) else (node.id,)
 

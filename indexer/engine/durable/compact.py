@@ -11,10 +11,9 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.arguments import Amount
-from indexer.core.frames import GENERATED_AGENT_PREFIX, BodyHash, FrameId
+from indexer.core.frames import FRAME_ATTRIBUTE, GENERATED_AGENT_PREFIX, BodyHash, FrameId
 from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
-from indexer.sessions.context import FRAME
 from indexer.store.database import Database, put_meta
 from indexer.store.forgetting import Forgetting
 from indexer.store.postings import PARTS
@@ -193,7 +192,7 @@ class Compaction(LongWork[CompactedDocument]):
         kept = {head.content for _, live in frames.heads.live() for _, head in live}
         # What a model wrote was paid for.
         kept |= frames.store.model_contents() | wanted
-        attributes = SessionStore(self._database).attribute_values(FRAME)
+        attributes = SessionStore(self._database).attribute_values(FRAME_ATTRIBUTE)
         named, old = set[FrameId](), set[BodyHash]()
         for stored in frames.store.all_frames():
             frame = stored.frame

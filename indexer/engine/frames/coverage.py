@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
-from indexer.core.frames import BodyHash, Freshness, Head
+from indexer.core.frames import FRAME_ATTRIBUTE, BodyHash, Freshness, Head
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, judge
 from indexer.engine.frames.heads import HeadCache, Live, is_generated
 from indexer.regenerate.plan import Rules, count_wanted, stale_steps
-from indexer.sessions.context import FRAME
 from indexer.store.sessions import SessionStore
 
 if TYPE_CHECKING:
@@ -364,7 +363,7 @@ def _referred_to(frames: Frames) -> _ReferredTo:
     # Imported late: most workspaces have no manifest, or no frame whose file is gone.
     from indexer.engine.search.manifests import named_by_manifests
 
-    named = SessionStore(frames.store.database).attribute_values(FRAME)
+    named = SessionStore(frames.store.database).attribute_values(FRAME_ATTRIBUTE)
     return _ReferredTo(named_by_manifests(frames.store), set(named))
 
 

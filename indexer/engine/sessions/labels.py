@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from indexer.core.fence import unfenced
+from indexer.core.frames import FRAME_ATTRIBUTE
 from indexer.engine.code.source import show
 from indexer.engine.frames.find import UnknownFrameError
 from indexer.engine.frames.read import FrameDocument, get_frame
 from indexer.errors import MerkleError
 from indexer.sessions.content import text_of
-from indexer.sessions.context import CONTENT_ID, FRAME, FRESH, PATH, SYMBOL, Label, is_context
+from indexer.sessions.context import CONTENT_ID, FRESH, PATH, SYMBOL, Label, is_context
 from indexer.sessions.effective import Effective
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def labels_of(engine: Engine, items: Iterable[Effective]) -> dict[str, Label]:
     for item in items:
         if not is_context(item.node):
             continue
-        frame = item.node.attributes.get(FRAME)
+        frame = item.node.attributes.get(FRAME_ATTRIBUTE)
         if isinstance(frame, str):
             if frame not in known:
                 known[frame] = _label(engine, frame)

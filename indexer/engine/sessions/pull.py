@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from indexer.core.arguments import Count, Whole
+from indexer.core.frames import FRAME_ATTRIBUTE
 from indexer.engine.documents import JsonObject
 from indexer.engine.search.compose import ContextDocument, compose
 from indexer.engine.sessions.author import checked_author
 from indexer.sessions import CommitRecord, Placement, Session, make_content
 from indexer.sessions import context as attributes
-from indexer.sessions.context import FRAME, KIND, NODE_TYPE
+from indexer.sessions.context import KIND, NODE_TYPE
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -22,7 +23,7 @@ OFFSET: Final = -1
 """Before the core of the turn: what is known comes before what is asked."""
 MANIFEST: Final = "merkle:manifest_id"
 _NAMED: Final = {
-    "frame_id": FRAME,
+    "frame_id": FRAME_ATTRIBUTE,
     "path": attributes.PATH,
     "type": attributes.TYPE,
     "agent": attributes.AGENT,
