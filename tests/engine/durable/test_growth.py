@@ -93,7 +93,8 @@ def test_after_many_saves_and_compact_the_index_is_at_most_twice_a_fresh_one(spa
     fresh = space.clone()
     try:
         fresh.settle()
-        assert size(space) <= 2 * size(fresh) < grown
+        assert size(space) <= 2 * size(fresh)
+        assert size(space) < grown
     finally:
         fresh.close()
     assert told["forgotten_roots"] == SAVES + 1 - 100

@@ -279,7 +279,11 @@ def test_compaction_takes_only_rows_that_nothing_is_read_from(
                 key: engine.frames.store.head_before(key, head.frame_id)
                 for key, head in heads.items()
             },
-            [engine.diff(f"@-{number}", "@-0") for number in range(len(engine.log()["roots"]))],
+            # Symbols are facts of contents, and compacting forgets those of contents that are gone.
+            [
+                {**engine.diff(f"@-{number}", "@-0"), "symbols": None}
+                for number in range(len(engine.log()["roots"]))
+            ],
             [engine.list_frames(path) for path in (*paths, "src/two")],
             [engine.explain(path) for path in paths],
             [engine.get_head(path) for path in paths],
