@@ -61,8 +61,9 @@ _JSON_NOTES: Final = {
     "ls": " Each of `entries`: `path`, `name`, `kind`, `size`, `nodes`, `freshness`, `counts` (of"
     " the nodes at and below it by freshness, `none` for those without a frame), `notes`.",
     "completion": " With `install`: `shell`, `installed`, `files` (those that were changed).",
-    "diff": " `old` is `git:` and a commit's id where it is git's last commit. Each of `symbols`:"
-    " `path`, `change` (added, removed, modified), `symbol`, `kind`, `signature`, `line`."
+    "diff": " `old` is `git:` and a commit's id where it is git's last commit. Each of `symbols`"
+    " (of files whose symbols are known on both sides; `compact` forgets those of contents that are"
+    " gone): `path`, `change` (added, removed, modified), `symbol`, `kind`, `signature`, `line`."
     " Each of `frames`: `path`, `type`, `agent`, `change`, `old`, `new`; for manifests also"
     " `old_freshness`, `new_freshness`, `old_tokens`, `new_tokens`. For roots they are the frames"
     " that generators made for the nodes that differ, whenever that was; `change` is `missing`"
