@@ -50,8 +50,8 @@ def found_among(listed: Sequence[CodeSymbol], path: str, wanted: str) -> list[Co
     ]
     if not fitting:
         raise UnknownSymbolError(
-            f"{paths.on_screen(path)} has no symbol {paths.on_screen(wanted)!r}",
-            hint=f"`merkle get-node {paths.on_screen(path)}` shows its outline",
+            f"{paths.on_screen(path) or 'the root'} has no symbol {paths.on_screen(wanted)!r}",
+            hint=f"`merkle get-node {paths.on_screen(path) or '.'}` shows its outline",
         )
     return fitting
 
