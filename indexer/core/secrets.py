@@ -124,11 +124,30 @@ def _likely_values(text: str, lower: str) -> Iterator[_Span]:
             start, end = match.span("value")
             if _looks_drawn(text[start:end]):
                 yield start, end, "bearer"
-    if any(word in lower for word in _NAME_WORDS):
-        for name in _SECRET_NAME.finditer(lower):
-            value = _LIKELY_VALUE.match(text, name.end())
-            if value and _is_given(text, lower, name, value):
-                yield *value.span("quoted" if value["quoted"] else "bare"), "assignment"
+    for name in _secret_names(lower):
+        value = _LIKELY_VALUE.match(text, name.end())
+        if value and _is_given(text, lower, name, value):
+            yield *value.span("quoted" if value["quoted"] else "bare"), "assignment"
+
+
+def _secret_names(lower: str) -> Iterator[re.Match[str]]:
+    """What `_SECRET_NAME` finds in a text, looked for only where a word of it stands."""
+    starts = {place for word in _NAME_WORDS for place in _places(word, lower)}
+    for place in _places("key", lower):
+        if before := _BEFORE_KEY.search(lower, max(0, place - _LONGEST_BEFORE_KEY), place):
+            starts.add(before.start())
+    done = 0
+    for start in sorted(starts):
+        if start >= done and (name := _SECRET_NAME.match(lower, start)):
+            yield name
+            done = name.end()
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + len(word))
 
 
 def _is_in_use(text: str, match: re.Match[str]) -> bool:
@@ -378,9 +397,10 @@ _STORE: Final = re.compile(
 )
 # Names are recognised by the word in them; what makes it another word is excluded there. The
 # look-ahead only saves time.
+_KEYS: Final = r"(?:api|access|private|signing|encryption|account|auth)[_-]?"
 _SECRET_NAME: Final = re.compile(
     r"(?=[acepst])(?:secret|passw(?:or)?d|passphrase|(?<![a-z])(?:pwd|pass)(?![a-z])"
-    r"|(?:api|access|private|signing|encryption|account|auth)[_-]?key"
+    rf"|{_KEYS}key"
     r"|(?<![a-z])auth(?:entication)?(?![a-z])|credential"
     r"|session[_-]?id|connection[_-]?string"
     r"|token(?!s\b|s_|iz|_?(?:count|limit|type|budget|name|kind)))"
@@ -389,9 +409,12 @@ _HEADER_NAME: Final = re.compile(
     r"(?:proxy-)?authorization|(?:set-)?cookie|x-[a-z-]{0,30}(?:token|key|secret|signature)"
 )
 _NAME_BEFORE: Final = re.compile(r"[a-z0-9_.:-]*\Z")
+# How each of them begins, except those that end with `key`.
 _NAME_WORDS: Final = (
-    "secret", "pass", "pwd", "key", "auth", "credential", "session", "connection", "token",
+    "secret", "pass", "pwd", "auth", "credential", "session", "connection", "token",
 )  # fmt: skip
+_BEFORE_KEY: Final = re.compile(_KEYS + r"\Z")
+_LONGEST_BEFORE_KEY: Final = len("encryption_")
 _PASSWORD_NAME: Final = re.compile(
     r"(?:passw(?:or)?d|passphrase|pwd|[_.-]pass|secret(?:[_-]?key)?(?:[_-]base)?)\Z"
 )

@@ -154,6 +154,8 @@ def _section_ends(headings: list[Heading], lines: int) -> list[int]:
 
 def _masked(symbols: list[CodeSymbol]) -> tuple[CodeSymbol, ...]:
     """The same without secrets; almost always there are none, which one look tells."""
+    if not symbols:
+        return ()
     texts = [text for one in symbols for text in (one.signature, one.doc, one.symbol)]
     joined = "\n".join(texts)
     if secrets.mask(joined) == joined:

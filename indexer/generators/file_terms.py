@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 from indexer.core.code import CodeSymbol
 from indexer.core.postings import OF_FILE, TextTerms, text_terms
-from indexer.core.terms import identifiers, terms_of
+from indexer.core.terms import count_identifiers, terms_of
 from indexer.generators.parsed import ParsedFile
 
 MOST_CODE: Final = 1 << 19
@@ -31,7 +30,7 @@ def file_terms(ending: str, file: ParsedFile, symbols: Iterable[CodeSymbol]) -> 
     if file.text is None:
         return None
     most = MOST_MADE if ending in _MADE else MOST_CODE if file.walk is not None else MOST_TEXT
-    counted = Counter(identifiers(file.text[:most].decode("utf-8", "replace"), most))
+    counted = count_identifiers(file.text[:most])
     # A question may name the language.
     counted[file.language] += 1
     if file.walk is not None:

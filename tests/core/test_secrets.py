@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer.core import secrets
 from indexer.core.secrets import (
     VERSION,
     find_secrets,
@@ -377,3 +378,13 @@ def test_no_text_takes_long(text: str) -> None:
     redact(text)
     # Linear work takes a fraction of this; quadratic work takes minutes.
     assert time.perf_counter() - start < 10
+
+
+_WORDS = ("api", "access", "auth", "key", "_", "-", " ", "pass", "word", "pwd", "token", "s", "x")
+
+
+@given(st.lists(st.sampled_from((*_WORDS, "encryption", "secret", "session", "id", "entication"))))
+def test_names_of_secrets_are_found_by_their_words_as_by_the_expression(parts: list[str]) -> None:
+    text = "".join(parts)
+    expected = [found.span() for found in secrets._SECRET_NAME.finditer(text)]
+    assert [found.span() for found in secrets._secret_names(text)] == expected

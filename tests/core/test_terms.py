@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +70,26 @@ def test_only_the_beginning_of_a_long_text_is_indexed() -> None:
 @given(st.text())
 def test_any_text_has_terms_and_they_are_the_same_twice(text: str) -> None:
     first = count_terms(text)
-    terms._terms_of.clear()
+    terms._known.clear()
     assert count_terms(text) == first
     assert all(0 <= term < 1 << 32 and count > 0 for term, count in first.items())
     assert {term_of(word) for word in words_in(text)} == set(first)
+
+
+@given(
+    st.lists(st.text(max_size=12) | st.sampled_from(("HTMLParser", "a_b2C", "__init__", "Σ_ΑΣ")))
+)
+def test_identifiers_are_learned_together_as_each_alone(names: list[str]) -> None:
+    # A declared name may be any text, line ends among it.
+    terms._known.clear()
+    counted = dict.fromkeys(names, 1)
+    assert set(terms.terms_of(counted)) == {
+        term_of(word) for name in counted for word in words_of(name)
+    }
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_identifiers_are_counted_as_the_text_has_them(text: bytes) -> None:
+    expected = Counter(re.findall(r"\w+", text.decode("utf-8", "replace")))
+    counted = terms.count_identifiers(text)
+    assert list(counted.items()) == list(expected.items())
