@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -23,7 +24,6 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 FIRST_RUN, TESTS = re.findall(r"```sh\n(python3 -m venv .*)\n```", README)
 WRITTEN = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-"""Every page; docs/cli.md is made from the help texts and shows no commands of its own."""
 
 IN_A_COPY = """
 cp -r sample_workspace workspace && cd workspace
@@ -42,11 +42,9 @@ def test_ci_calls_exactly_the_test_command() -> None:
 
 
 def _copy_of_what_git_keeps(target: Path, *under: str) -> Path:
+    listing = ["git", "-C", REPOSITORY, "ls-files", "-z", "--cached", "--others"]
     listed = subprocess.run(
-        ["git", "-C", REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        + ["--", *under],
-        capture_output=True,
-        check=True,
+        [*listing, "--exclude-standard", "--", *under], capture_output=True, check=True
     ).stdout
     for name in filter(None, os.fsdecode(listed).split("\0")):
         source = REPOSITORY / name
@@ -57,7 +55,7 @@ def _copy_of_what_git_keeps(target: Path, *under: str) -> Path:
 
 
 def run_page(page: Path, folder: Path) -> list[pages.Ran]:
-    """Run all commands of a page beside a copy of the sample, as a user with a home of their own."""
+    """Run all commands of a page beside a copy of the sample, as a user with their own home."""
     here = _copy_of_what_git_keeps(folder / "merkle", "sample_workspace")
     (here / ".venv").symlink_to(sys.prefix)
     home, runtime = folder / "home", folder / "run"
@@ -93,7 +91,12 @@ def short_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-RUN = [page for page in WRITTEN if pages.steps(page.read_text(encoding="utf-8"))]
+RUN = [
+    page
+    for page in WRITTEN
+    if page.name != "cli.md" and pages.steps(page.read_text(encoding="utf-8"))
+]
+"""The reference is no page to follow: its examples are those of the help texts, each for itself."""
 
 
 @pytest.mark.soak
@@ -159,9 +162,46 @@ def _anchors(page: Path) -> set[str]:
     return {heading.strip().replace(" ", "-") for heading in plain}
 
 
+def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", tmp_path / "site"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    made = [*(tmp_path / "site").rglob("*.html")]
+    assert {page.stem for page in WRITTEN[1:]} <= {page.stem for page in made}
+    for page in made:
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(r'<(?:script|img|iframe|source)[^>]*src="([^"]+)"', text)
+        loaded += re.findall(r'<link[^>]*href="([^"]+)"', text)
+        assert not [one for one in loaded if re.match(r"(?:\w+:)?//", one)], page.name
+    for sheet in (tmp_path / "site").rglob("*.css"):
+        text = sheet.read_text(encoding="utf-8")
+        assert not re.search(r"""(?:@import|url\()\s*['"]?(?:\w+:)?//""", text), sheet.name
+
+
+@pytest.mark.soak
+def test_the_pictures_are_those_that_the_script_draws(tmp_path: Path) -> None:
+    script = REPOSITORY / "docs" / "pictures" / "make.py"
+    specification = importlib.util.spec_from_file_location("pictures", script)
+    assert specification is not None
+    assert specification.loader is not None
+    pictures = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(pictures)
+    made = pictures.make(tmp_path)
+    assert len(made) == 3
+    for picture in made:
+        assert picture.read_text() == (script.parent / picture.name).read_text(), "just pictures"
+
+
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
-def test_every_command_and_option_in_a_sentence_exists(page: Path) -> None:
-    for span in re.findall(r"`merkle ([^`]+)`", _prose(page).replace("\n", " ")):
+def test_every_command_and_option_that_is_named_exists(page: Path) -> None:
+    spans = re.findall(r"`merkle ([^`]+)`", _prose(page).replace("\n", " "))
+    for _, body in pages.fences(page.read_text(encoding="utf-8")):
+        spans += re.findall(r"^(?:\$ )?merkle ([^#\n]+)", body, re.MULTILINE)
+    for span in spans:
         words = re.split(r"[|>&;]", span)[0].split()
         command: click.Command = cli
         context = click.Context(cli)
@@ -170,6 +210,9 @@ def test_every_command_and_option_in_a_sentence_exists(page: Path) -> None:
                 words = words[2:] if words[0] == "-C" else words[1:]
                 continue
             found = command.get_command(context, words[0])
+            if found is None and command.name == "notes":
+                # `notes PATH` is `notes list PATH`.
+                found, words = command.get_command(context, "list"), ["list", *words]
             # COMMAND, NAME and their like stand for any.
             assert found is not None or words[0].isupper(), f"merkle {span}"
             if found is None:
@@ -181,10 +224,10 @@ def test_every_command_and_option_in_a_sentence_exists(page: Path) -> None:
 
 
 def test_no_page_names_files_that_the_sample_does_not_have() -> None:
-    """Whoever tries an example in the sample finds what it names."""
+    """Whoever tries an example in the sample finds what it names, or makes it first."""
+    sample = REPOSITORY / "sample_workspace"
     for page in WRITTEN:
         for _, body in pages.fences(page.read_text(encoding="utf-8")):
             for name in re.findall(r"merkle [\w -]*?([\w./-]+\.(?:py|go|ts|md))\b", body):
-                sample = REPOSITORY / "sample_workspace"
-                made = name in ("review.md", "why.md", "report.md")
+                made = name in ("review.md", "why.md", "report.md", "ingest/saltgauge/tides.py")
                 assert made or (sample / name).exists() or [*sample.rglob(name)], (page.name, name)

@@ -167,7 +167,7 @@ def treemap(sample: Sample) -> str:
 
 def concepts(sample: Sample) -> str:
     """Tree, frame, basis and memo, with the ids that the sample has."""
-    sample.run("merkle --quiet regenerate")
+    sample.run("merkle --quiet watch --once")
     chain = ["", "ingest", "ingest/saltgauge", STORE]
     nodes = {path: sample.ask(f"get-node {path or '.'}") for path in chain}
     of_file = next(one for one in nodes[STORE]["frames"] if one["type"] == "outline")
@@ -181,12 +181,12 @@ def concepts(sample: Sample) -> str:
         if depth:
             x, y = 40 + 26 * (depth - 1), 58 + 82 * depth
             parts.append(f'<path class="line" d="M{x} {y - 34}V{y + 24}H{x + 10}"/>')
-    content = nodes[STORE]["content_id"][:10]
     frame = [f"frame {of_file['frame_id'][:10]}", "outline by merkle:outline"]
-    parts += _box(390, 292, 240, [*frame, f"basis: content {content}"], "frame")
+    parts += _box(390, 292, 240, [*frame, "basis: the content of store.py"], "frame")
     note = ["note by ada", "“Loading a file twice is safe.”", "basis: the text of ReadingStore.add"]
     parts += _box(390, 180, 240, note, "frame")
-    memo = ["key: outline + its settings", f"+ content {content}", "→ the text of the outline"]
+    content = nodes[STORE]["content_id"][:10]
+    memo = [f"content {content}", "+ outline, its version, settings", "→ the text of the outline"]
     parts += _box(700, 292, 210, memo, "memo")
     parts += [
         '<path class="arrow" d="M390 330H298"/>',
@@ -228,11 +228,13 @@ def make(target: Path) -> list[Path]:
     """Write every picture into a folder."""
     written = []
     with tempfile.TemporaryDirectory(prefix="pictures", dir="/tmp") as folder:
-        sample = Sample(Path(folder))
-        for name, draw in (("terminal", terminal), ("map", treemap), ("concepts", concepts)):
-            file = target / f"{name}.svg"
-            file.write_text(draw(sample), encoding="utf-8")
-            written.append(file)
+        # The recording changes the sample, and the map shows what became of it.
+        for order in ((concepts,), (terminal, treemap)):
+            sample = Sample(Path(tempfile.mkdtemp(dir=folder)))
+            for draw in order:
+                file = target / f"{draw.__name__}.svg"
+                file.write_text(draw(sample), encoding="utf-8")
+                written.append(file)
     return written
 
 

@@ -1,8 +1,9 @@
 """Pages of documentation as scripts: their commands are run as written, in order, in one shell.
 
-In a `console` fence a line that begins with `$ ` is a command, and what follows is what it prints. A
-`sh` fence holds commands alone. A `toml` fence that begins with `# merkle.toml` becomes that file. In shown output `…` stands for anything in a line (times, process
-ids), and a line that is only `…` for any number of lines.
+In a `console` fence a line that begins with `$ ` is a command, and what follows is what it
+prints. A `sh` fence holds commands alone. A `toml` fence that begins with `# merkle.toml` becomes
+that file. In shown output `…` stands for anything in a line (times, process ids), and a line that
+is only `…` for any number of lines.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ELSEWHERE = ("pip ", "pipx ", "uvx ", "systemctl ", "python3 -m venv ")
-"""Commands that are not run here: installers are in test_install.py and in the test of the first
-run, from a built wheel and a fresh copy; a manager of services is no part of a test machine."""
+ELSEWHERE = (
+    *("pip ", "pipx ", "uvx ", "python3 -m venv "),
+    *("cd editors/", "npm ", "code "),
+    "systemctl ",
+)
+"""Commands that are not run here. Installers are run from a built wheel by test_install.py and in
+a fresh copy by the test of the first run; the extension of an editor is built by tests of its own;
+a manager of services is no part of a test machine."""
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BEGIN, _END = "\x1e", "\x1f"
@@ -90,7 +96,7 @@ def run(text: str, folder: Path, environment: Mapping[str, str], before: str = "
     listed = steps(text)
     script = [before, "set -o pipefail"]
     for number, step in enumerate(listed):
-        script += [f"printf '\\036{number}\\n'", step.command, f"printf '\\037%d\\n' $?"]
+        script += [f"printf '\\036{number}\\n'", step.command, "printf '\\037%d\\n' $?"]
     output = folder.parent / "printed"
     with output.open("wb") as sink:
         subprocess.run(
@@ -107,6 +113,5 @@ def run(text: str, folder: Path, environment: Mapping[str, str], before: str = "
     found = re.findall(rf"{_BEGIN}(\d+)\n(.*?){_END}(\d+)\n", printed, re.DOTALL)
     assert len(found) == len(listed), f"the shell ended early:\n{printed[-2000:]}"
     return [
-        Ran(step, said, int(status))
-        for step, (_, said, status) in zip(listed, found, strict=True)
+        Ran(step, said, int(status)) for step, (_, said, status) in zip(listed, found, strict=True)
     ]
