@@ -27,3 +27,11 @@ bench *args:
 docs:
     python -m indexer.service.signatures
     python -m indexer.cli.reference
+
+# Draw the pictures of the documentation anew, from the sample workspace
+pictures:
+    python docs/pictures/make.py
+
+# Build the pages as a site in build/site; a link that leads nowhere is an error
+site:
+    mkdocs build --strict

@@ -20,6 +20,6 @@ def command(options: Globals, symbol: str, sure: str | None, limit: int) -> int:
 
     \b
     Example:
-      merkle callers src/parser.py::read
+      merkle callers ingest/saltgauge/store.py::ReadingStore.add
     """
     return show_edges(options, lambda workspace: workspace.callers(symbol, sure=sure, limit=limit))

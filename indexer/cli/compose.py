@@ -153,7 +153,7 @@ def command(
     \b
     Examples:
       merkle compose "where are sockets closed" --budget 4000
-      merkle compose src/main.py --source node --source siblings --require-fresh
+      merkle compose ingest/saltgauge/store.py --source node --source siblings --require-fresh
       merkle compose --query "retry policy" --record --format messages > context.json
     """
     with open_workspace(options) as workspace, search_progress(options) as progress:

@@ -11,6 +11,7 @@ import click
 from indexer.cli.columns import counted, fields, path, short, table
 from indexer.cli.frame_text import about, body, freshness, not_made
 from indexer.cli.output import print_json, print_text
+from indexer.core.fence import unfenced
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 
@@ -46,7 +47,7 @@ def _lines(document: Mapping[str, Any], quiet: bool) -> Iterator[str]:
         yield from _summary(document)
     in_message_order = sorted(document["items"], key=lambda item: int(item["message"]))
     for item, message in zip(in_message_order, document["messages"], strict=True):
-        heading, _, text = message["content"].partition("\n\n")
+        heading, _, text = unfenced(message["content"]).partition("\n\n")
         yield ""
         state = freshness(item)
         tokens = counted(item["tokens"], "token")

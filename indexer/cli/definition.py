@@ -25,7 +25,7 @@ def command(options: Globals, name: str, at: str | None, limit: int) -> int:
     \b
     Examples:
       merkle definition Parser.read
-      merkle definition read --at src/main.py:12
+      merkle definition add --at ingest/saltgauge/cli.py:46
     """
     if at is not None:
         path, colon, line = at.rpartition(":")

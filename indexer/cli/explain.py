@@ -30,7 +30,7 @@ def command(options: Globals, node: str, frame_type: str | None) -> int:
 
     \b
     Example:
-      merkle explain src --type outline
+      merkle explain ingest --type outline
     """
     with open_workspace(options) as workspace:
         return on_nodes(

@@ -34,7 +34,7 @@ def command(options: Globals, file: str, nodes: tuple[str, ...]) -> int:
     \b
     Examples:
       merkle export team.pack
-      merkle export src.pack src
+      merkle export ingest.pack ingest
     """
     with open_workspace(options) as workspace:
         document = workspace.export(

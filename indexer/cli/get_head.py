@@ -29,7 +29,7 @@ def command(options: Globals, node: str, frame_type: str | None, agent: str | No
 
     \b
     Example:
-      merkle get-head src --type outline
+      merkle get-head ingest --type outline
     """
     with open_workspace(options) as workspace:
         return on_nodes(

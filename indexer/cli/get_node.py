@@ -61,8 +61,8 @@ def command(
 
     \b
     Examples:
-      merkle get-node src/main.py
-      merkle get-node src --view relevance --query "who closes the socket"
+      merkle get-node ingest/saltgauge/store.py
+      merkle get-node ingest --view relevance --query "who closes the socket"
       git diff --name-only | merkle get-node - --type outline --require-fresh
     """
 

@@ -30,8 +30,8 @@ def command(options: Globals, node: str, depth: int, sure: str, limit: int) -> i
 
     \b
     Examples:
-      merkle impact src/parser.py
-      merkle impact src/parser.py::Parser.read --depth 2
+      merkle impact ingest/saltgauge/store.py
+      merkle impact ingest/saltgauge/store.py::ReadingStore.add --depth 2
     """
     return show_edges(
         options,

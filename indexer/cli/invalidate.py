@@ -27,7 +27,7 @@ def command(options: Globals, node: str, frame_type: str | None, agent: str | No
 
     \b
     Example:
-      merkle invalidate src --type outline
+      merkle invalidate ingest --type outline
     """
 
     def text(name: str, document: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ def command(options: Globals, node: str, frame_type: str | None) -> int:
 
     \b
     Example:
-      merkle list-frames src/main.py --type review
+      merkle list-frames ingest/saltgauge/store.py --type review
     """
     with open_workspace(options) as workspace:
         return on_nodes(

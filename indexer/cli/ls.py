@@ -32,7 +32,7 @@ def command(options: Globals, node: str) -> int:
     \b
     Examples:
       merkle ls
-      merkle ls src --json
+      merkle ls ingest --json
     """
     with open_workspace(options) as workspace:
         document = workspace.ls(node_from_here(options, workspace, node))

@@ -24,7 +24,7 @@ def command(options: Globals, node: str) -> int:
 
     \b
     Example:
-      merkle prove src/main.py > main.proof.json
+      merkle prove ingest/saltgauge/store.py > store.proof.json
     """
     with open_workspace(options) as workspace:
         print_json(workspace.prove(node_from_here(options, workspace, node)))

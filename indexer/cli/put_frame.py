@@ -124,10 +124,10 @@ def command(
     \b
     Examples:
       merkle agent add alice --role writer
-      merkle put-frame src/main.py review.md --type review --agent alice
-      merkle put-frame src/main.py::Gauge.read why.md --type note --agent alice
-      echo "Start here." | merkle put-frame src - --type note --agent alice --on listing
-      merkle put-frame src/main.py review.md --type review --agent alice --replace-mine
+      merkle put-frame ingest/saltgauge/store.py review.md --type review --agent alice
+      merkle put-frame ingest/saltgauge/store.py::ReadingStore.add why.md --type note --agent alice
+      echo "Start here." | merkle put-frame ingest - --type note --agent alice --on listing
+      merkle put-frame docs/runbook.md review.md --type review --agent alice --replace-mine
       merkle put-frame --lines reviews.jsonl --type review --agent alice
     """
     if lines is not None:

@@ -255,7 +255,7 @@ def _settings() -> str:
         "in the unit given here. A key that nothing reads is an error.\n\n"
         + _table(("key", "variable", "unit", "default", "set by", "meaning"), iter(rows))
         + f"\n\nBesides these there are the sections {sections}: which frames are kept, and by whom"
-        " they are written\n([README](../README.md#what-is-indexed), [models](models.md)).\n"
+        " they are written\n([files](files.md), [models](models.md)).\n"
     )
 
 

@@ -126,7 +126,7 @@ def pull(options: Globals, name: str, nodes: tuple[str, ...], **values: Any) -> 
 
     \b
     Examples:
-      merkle session pull review src/main.py --budget 2000
+      merkle session pull review ingest/saltgauge/store.py --budget 2000
       merkle session pull review --query "how are tides computed" --ttl 3
     """
     with open_workspace(options) as workspace:

@@ -43,8 +43,8 @@ def command(options: Globals, node: str, lines: tuple[int | None, int | None]) -
 
     \b
     Examples:
-      merkle show src/parser.py::Parser.read
-      merkle show src/parser.py --lines 10:40
+      merkle show ingest/saltgauge/store.py::ReadingStore.add
+      merkle show ingest/saltgauge/store.py --lines 10:40
     """
     if "::" in node and lines != (None, None):
         raise click.UsageError("give a symbol or --lines, not both.")

@@ -30,7 +30,7 @@ def command(
     Examples:
       merkle symbols parse_header
       merkle symbols 'Test*' --kind class
-      merkle symbols '*' --in src/main.py
+      merkle symbols '*' --in ingest/saltgauge/store.py
     """
     place = None if within is None else from_here(options, within)
     return show_symbols(

@@ -89,8 +89,8 @@ def command(
 
     \b
     Example:
-      merkle synthesize src --type outline
-      merkle synthesize src --type review --policy filter --option match=risk
+      merkle synthesize ingest --type outline
+      merkle synthesize ingest --type review --policy filter --option match=risk
     """
     with (
         ends_politely(),

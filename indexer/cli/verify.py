@@ -57,7 +57,7 @@ def command(options: Globals, proof: str, root: str, file: str | None) -> int:
 
     \b
     Example:
-      merkle verify main.proof.json --root "$ROOT" --file src/main.py
+      merkle verify store.proof.json --root "$ROOT" --file ingest/saltgauge/store.py
     """
     verdict = check_proof(read_proof(_read(proof)), root)
     reason = verdict.reason
