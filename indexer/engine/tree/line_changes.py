@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.secrets import mask
-from indexer.engine.make.workers import read_content
 from indexer.engine.tree.history import find_root
 from indexer.generators.fallback import as_text
 from indexer.scan.git import versions
+from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
     from indexer.core.tree import Entry
