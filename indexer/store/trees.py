@@ -279,6 +279,10 @@ class TreeStore:
         rows = self._database.rows("SELECT min(seq) FROM root_log WHERE at_ns >= ?", [at_ns])
         return None if rows[0][0] is None else int(rows[0][0])
 
+    def largest(self, limit: int, seq: int) -> list[str]:
+        """The paths of the largest files recorded at `seq`, largest first."""
+        return self.tree_at(seq).largest(limit)
+
     def remarks(self) -> Remarks:
         """What the last full scan left out or could not read."""
         rows = self._database.rows("SELECT path, reason, kind FROM remarks ORDER BY kind, path")
