@@ -55,7 +55,16 @@ def last_commit(root: Path) -> Commit | None:
     )  # fmt: skip
     if listed is None or touched is None:
         return None
-    return Commit(commit, dict(_blobs(listed)), set(map(_path, filter(None, touched.split(b"\0")))))
+    names = {*map(_path, filter(None, touched.split(b"\0"))), *_not_looked_at(root)}
+    return Commit(commit, dict(_blobs(listed)), names)
+
+
+def _not_looked_at(root: Path) -> Iterator[str]:
+    """The paths of which git was told to take them for unchanged, or to leave them alone."""
+    for line in filter(None, (_run(root, "ls-files", "-v", "-z") or b"").split(b"\0")):
+        tag, _, raw = line.partition(b" ")
+        if tag.islower() or tag == b"S":
+            yield _path(raw)
 
 
 def versions(root: Path, path: str) -> Iterator[bytes]:

@@ -120,6 +120,16 @@ def test_diff_alone_names_the_notes_that_do_not_hold_any_more(peopled: Path, mer
     assert {one["symbol"] for one in found} == {None, "kept"}
 
 
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_diff_looks_at_files_that_git_was_told_to_leave_alone(
+    scanned: Path, merkle: Any, flag: str
+) -> None:
+    commit(scanned)
+    subprocess.run(["git", "-C", scanned, "update-index", flag, "README.md"], check=True)
+    (scanned / "README.md").write_text("# Other\n")
+    assert merkle("-C", scanned, "diff", "--json").json["modified"] == ["README.md"]
+
+
 def test_diff_runs_nothing_that_a_repository_names(scanned: Path, merkle: Any) -> None:
     commit(scanned)
     trap = scanned.parent / "trap"
