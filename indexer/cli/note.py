@@ -10,7 +10,7 @@ import click
 
 from indexer.cli.columns import path, short
 from indexer.cli.frame_text import about, freshness
-from indexer.cli.here import from_here
+from indexer.cli.here import node_from_here
 from indexer.cli.nodes import STDIN, as_text
 from indexer.cli.opening import open_workspace, root_of
 from indexer.cli.options import (
@@ -116,7 +116,7 @@ def command(
     content = _said(node, words)
     with open_workspace(options) as workspace:
         document = workspace.note(
-            from_here(options, node),
+            node_from_here(options, workspace, node),
             content,
             agent=who,
             frame_type=frame_type,

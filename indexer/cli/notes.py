@@ -10,7 +10,7 @@ import click
 from indexer.cli.columns import counted, path, short
 from indexer.cli.export import pack_file
 from indexer.cli.frame_text import about, body, freshness, moment
-from indexer.cli.here import from_here
+from indexer.cli.here import node_from_here
 from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import GlobalGroup, Globals, allow_secrets, merkle_command
@@ -75,7 +75,7 @@ def list_(options: Globals, node: str | None, stale: bool, limit: int | None) ->
       merkle notes list ingest/saltgauge/store.py --json
     """
     with open_workspace(options) as workspace:
-        where = from_here(options, node) if node is not None else ""
+        where = node_from_here(options, workspace, node) if node is not None else ""
         document = workspace.notes(where, stale=stale, limit=limit)
     show(options, document, lambda found: "\n".join(_lines(found, stale)))
     return ExitCode.FINE
@@ -115,7 +115,7 @@ def export(options: Globals, file: str, node: str | None) -> int:
       merkle notes export merkle.notes
     """
     with open_workspace(options) as workspace:
-        where = from_here(options, node) if node is not None else ""
+        where = node_from_here(options, workspace, node) if node is not None else ""
         document = workspace.export_notes(file, where)
     show(
         options,

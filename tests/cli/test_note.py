@@ -58,6 +58,18 @@ def test_a_note_from_the_first_word_to_its_end(anywhere: Path, merkle: Any) -> N
     assert merkle(*at, "--json", "notes", "src/main.py").json["found"] == 0
 
 
+def test_the_end_of_a_path_is_enough(scanned: Path, merkle: Any) -> None:
+    deep = scanned / "src" / "deep" / "only_here.py"
+    deep.write_text("def f():\n    return 1\n")
+    assert merkle("-C", scanned, "scan").code == 0
+    said = merkle("-C", scanned, "note", "only_here.py::f", "It is one.", "--json")
+    assert said.json["path"] == "src/deep/only_here.py"
+    assert "only_here.py is taken as src/deep/only_here.py" in said.err
+    assert (
+        merkle("-C", scanned, "notes", "only_here.py", "--json").json["notes"][0]["symbol"] == "f"
+    )
+
+
 def test_notes_go_through_a_file(scanned: Path, merkle: Any, tmp_path: Path) -> None:
     at = ("-C", scanned)
     assert "no notes" in merkle(*at, "notes").out
