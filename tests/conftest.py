@@ -44,11 +44,6 @@ def pytest_configure(config: pytest.Config) -> None:
         compileall.compile_dir(indexer.__path__[0], quiet=2)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Two workers a core: a good part of what they do is to wait for processes and services."""
-    return 2 * (os.cpu_count() or 1)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collecting makes a million objects that stay: looking for garbage in them finds none.
