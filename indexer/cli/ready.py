@@ -124,7 +124,7 @@ def _become(parts: list[str], streams: list[int], ours: list[socket.socket | Non
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         folder, umask, *coded, count = parts[:6]
         arguments = parts[6 : 6 + int(count)]
         os.chdir(folder)
@@ -170,7 +170,9 @@ def _take_streams(coded: list[str]) -> None:
 
 def main() -> None:
     """Load what commands need, then serve: the socket is handed over by the service."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Held back and not ignored: one that is meant for a copy that was only just made reaches it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     for name in ASKED:
         importlib.import_module(f"indexer.cli.{name.replace('-', '_')}")
     importlib.import_module("indexer.cli.group")

@@ -124,7 +124,11 @@ def _ask(address: str, arguments: list[str]) -> int | None:
         connection.connect(address)
         _send(connection, len(message).to_bytes(4, "big") + message)
         # Who it is: from now on it is being done, and must not be done here too.
-        process = _number(connection)
+        try:
+            process = _number(connection)
+        except KeyboardInterrupt:
+            # Whoever is doing it ends when nobody is there any more.
+            return 128 + 2
         if process is None:
             return None
         connection.settimeout(None)
