@@ -76,7 +76,7 @@ class HeadCache:
         self._indexed_below: int | None = None
         self._moved: list[Moved] | None = None
         """What moved since somebody last asked; None while nobody does."""
-        self._current_below: dict[tuple[str, bytes], dict[str, ContentId]] = {}
+        self._current_below: dict[str, tuple[bytes, dict[str, ContentId]]] = {}
         self.version = 0
         """Moves with every change of a head."""
         self._stepping = threading.Lock()
@@ -196,7 +196,12 @@ class HeadCache:
 
     def current_below(self, rules: Rules) -> dict[str, ContentId]:
         """Folders with nothing stale below, by content id, of a type without folder frames."""
-        return self._current_below.setdefault((rules.type, rules.folder_config), {})
+        known = self._current_below.get(rules.type)
+        if known is None or known[0] != rules.folder_config:
+            # Of one configuration only: under another one all heads move, and nothing tells that
+            # those of the first are not there any more when it comes back.
+            known = self._current_below[rules.type] = (rules.folder_config, {})
+        return known[1]
 
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None]:
         """Generation and result of a key; no result means that it has to be computed."""
@@ -447,10 +452,9 @@ class HeadCache:
     def _forget_current(self, heads: Mapping[HeadKey, Head]) -> None:
         for (path, frame_type, _), head in heads.items():
             if head.verified is None:
-                for (kind, _), folders in self._current_below.items():
-                    if kind == frame_type:
-                        for above in paths.ancestors(path):
-                            folders.pop(above, None)
+                _, folders = self._current_below.get(frame_type, (b"", {}))
+                for above in paths.ancestors(path):
+                    folders.pop(above, None)
 
     def forget(self) -> None:
         """Drop the cache, so that the next use reads the store again."""

@@ -195,6 +195,11 @@ STEPS = st.lists(
 
 @settings(max_examples=8, deadline=None)
 @given(STEPS)
+@example(
+    # A configuration that goes and comes back, as with a change of branches.
+    [("regenerate", "doc/c.md", 0), ("config", "doc/c.md", 1), ("note-on-outline", "src/a.py", 0),
+     ("config", "doc/c.md", 0)]
+)  # fmt: skip
 def test_after_any_steps_the_folders_are_what_a_rebuild_makes_of_them(
     steps: list[tuple[str, str, int]],
 ) -> None:
