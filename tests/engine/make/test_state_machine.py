@@ -233,7 +233,8 @@ class Frames(RuleBasedStateMachine):
         engine = self.space.engine
         # Plain bytes serve as the id.
         document: Any = engine.frames.note_inputs(bytes.fromhex(frame_id))  # type: ignore[arg-type]
-        (shown,) = engine.get_node(path, frame_type=frame_type)["frames"]
+        listed = engine.get_node(path, frame_type=frame_type)["frames"]
+        (shown,) = (one for one in listed if one["frame_id"] == frame_id)
         clone.engine.add_agent("ann", "writer")
         again = clone.engine.put_frame(
             path, shown["content"], frame_type=frame_type, agent="ann", on=document["/on"]
