@@ -132,7 +132,7 @@ def _likely_values(text: str, lower: str) -> Iterator[_Span]:
 
 def _secret_names(lower: str) -> Iterator[re.Match[str]]:
     """What `_SECRET_NAME` finds in a text, looked for only where a word of it stands."""
-    starts = {place for word in _NAME_WORDS for place in _places(word, lower)}
+    starts = {place for word in _NAME_WORDS if word in lower for place in _places(word, lower)}
     for place in _places("key", lower):
         if before := _BEFORE_KEY.search(lower, max(0, place - _LONGEST_BEFORE_KEY), place):
             starts.add(before.start())
@@ -217,8 +217,9 @@ def _is_stand_in(value: str) -> bool:
 
 def _issued(text: str, *, likely: bool) -> Iterator[_Span]:
     """Tokens in the format of one issuer."""
-    for rule in _ISSUED:
-        for match in rule.matches(text):
+    # Most texts hold no prefix at all, and that is quick to see.
+    for prefix, rule in [one for one in _PREFIXES if one[0] in text]:
+        for match in rule.matches(prefix, text):
             is_cut = text[match.end() : match.end() + 1] == "…"
             if not likely or (_is_begun if is_cut else rule.is_real)(match[0]):
                 yield match.start(), match.end(), rule.kind
@@ -328,21 +329,18 @@ class _Rule:
     """A token format that names its issuer."""
 
     kind: str
-    # Prefixes that are looked for first: most texts hold none, and that is quick to see.
     prefixes: tuple[str, ...]
     body: str
     is_real: Callable[[str], bool] = _varied
 
-    def matches(self, text: str) -> Iterator[re.Match[str]]:
-        for prefix in self.prefixes:
-            if prefix in text:
-                # `re` keeps compiled patterns, and only those that are ever needed. In an outline
-                # a line may end inside a token.
-                yield from re.finditer(
-                    rf"(?<![A-Za-z0-9_-]){re.escape(prefix)}"
-                    rf"(?:(?:{self.body})(?![A-Za-z0-9])|[A-Za-z0-9_.-]{{6,300}}(?=…))",
-                    text,
-                )
+    def matches(self, prefix: str, text: str) -> Iterator[re.Match[str]]:
+        # `re` keeps compiled patterns, and only those that are ever needed. In an outline a line
+        # may end inside a token.
+        return re.finditer(
+            rf"(?<![A-Za-z0-9_-]){re.escape(prefix)}"
+            rf"(?:(?:{self.body})(?![A-Za-z0-9])|[A-Za-z0-9_.-]{{6,300}}(?=…))",
+            text,
+        )
 
 
 _ISSUED: Final = (
@@ -378,6 +376,7 @@ _ISSUED: Final = (
         "jwt", ("eyJ",), r"[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{4,8000}\.[A-Za-z0-9_-]{16,2000}"
     ),
 )
+_PREFIXES: Final = [(prefix, rule) for rule in _ISSUED for prefix in rule.prefixes]
 
 _PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY: Final = re.compile(r"[A-Za-z0-9+/]{40}")

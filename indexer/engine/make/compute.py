@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from indexer.core import paths
 from indexer.core.frames import body_hash
@@ -47,6 +47,11 @@ class Computing:
         read = [one for one in sources if isinstance(one, FileSource)]
         made = self._workers().run(read, files)
         return [self._run_again(made, one) for made, one in zip(made, read, strict=True)]
+
+    def run_ahead(self, files: Iterable[FileSource]) -> None:
+        """Let the workers go on with these files while what they made before is stored."""
+        if self._pool is not None:
+            self._pool.run_ahead(files)
 
     def close(self) -> None:
         """End the worker processes, if there are any."""

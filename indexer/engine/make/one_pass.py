@@ -7,6 +7,7 @@ result is looked up here and then in the team; what neither has is computed, or 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -18,12 +19,14 @@ from indexer.core.frames import Action, BodyHash, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
 from indexer.engine.frames.proofs import unproved
+from indexer.engine.frames.recipe import file_key
 from indexer.engine.frames.types import FrameType, others_than
 from indexer.engine.make.bodies import Bodies
 from indexer.engine.make.compute import Computing
 from indexer.engine.make.events import Event, Outcome
 from indexer.engine.make.item import Item, Result, items_of, place
 from indexer.engine.make.pace import Pace
+from indexer.engine.make.workers import FileSource
 from indexer.engine.team.memo import TeamMemo
 from indexer.regenerate.plan import Step, stale_steps, waves
 from indexer.store.frames import FrameBatch
@@ -38,6 +41,9 @@ CHUNK: Final = 1000
 TEAM_CHUNK: Final = 4000
 """The same in a team, where each chunk takes a conversation per level of its folders; what is
 computed here is stored in smaller portions before."""
+
+AHEAD: Final = 256
+"""Steps, at least, of which the files are being read while those before them are stored."""
 
 _PLANNED: Final = 5000
 """Frames that are planned at a time."""
@@ -65,6 +71,8 @@ class OnePass:
     _computing: Computing = field(init=False)
     _walk: Iterator[Step] | None = None
     """The look for what is stale that `run_some` goes on with."""
+    _next: deque[Step] = field(default_factory=deque)
+    """What comes after the chunk in hand."""
     _walked_files: int = 0
     _stuck: set[tuple[str, bytes]] = field(default_factory=set)
     """What could not be made current with the content it has: not tried again in this pass."""
@@ -92,6 +100,7 @@ class OnePass:
                 with self._piece() as size:
                     chunk = steps[begin : begin + size]
                     begin += len(chunk)
+                    self._next = deque(steps[begin : begin + max(size, AHEAD)])
                     self.run_steps(chunk if self.tree is planned else self._as_now(chunk), files)
                     files -= sum(step.entry.kind is Kind.FILE for step in chunk)
                 if self.progress is not None:
@@ -118,11 +127,11 @@ class OnePass:
     def run_some(self, tree: Tree, limit: int | None = None) -> bool:
         """Make the next stale frames of a tree; True when something was made or tried."""
         with nullcontext(limit) if limit is not None else self._piece() as size:
-            chunk = list(islice(self._from_walk(tree), size))
+            chunk = self._chunk_of(tree, size)
             if not chunk and self._walk is not None:
                 # What was passed by may have become stale since.
                 self._walk = None
-                chunk = list(islice(self._from_walk(tree), size))
+                chunk = self._chunk_of(tree, size)
             files = sum(step.entry.kind is Kind.FILE for step in chunk)
             self._walked_files += files
             # Full chunks of files mean that there is more to come, and workers are worth it.
@@ -130,6 +139,12 @@ class OnePass:
         tried = (step for step in chunk if step.path not in self.team.elsewhere)
         self._stuck |= {(path, entry.content_id) for path, entry in self.still_stale(tried)}
         return bool(chunk)
+
+    def _chunk_of(self, tree: Tree, size: int) -> list[Step]:
+        """The next stale frames of a tree; those after them are looked for as well."""
+        walk = self._from_walk(tree)
+        self._next.extend(islice(walk, max(0, size + max(size, AHEAD) - len(self._next))))
+        return [self._next.popleft() for _ in range(min(size, len(self._next)))]
 
     def _from_walk(self, tree: Tree) -> Iterator[Step]:
         """What is stale, from where the last look at the same tree ended.
@@ -145,6 +160,7 @@ class OnePass:
                 step for step in self.stale() if (step.path, step.entry.content_id) not in stuck
             )
             self._walked_files = 0
+            self._next.clear()
         return self._walk
 
     def stale(self, within: str = paths.ROOT, *, recursive: bool = True) -> Iterator[Step]:
@@ -226,6 +242,8 @@ class OnePass:
                 failures.update(self._compute(chosen, files, batch))
 
             self.team.compute(missing, batch, compute)
+            if items[0].step.entry.kind is Kind.FILE:
+                self._compute_ahead(batch)
         for item in items:
             path, content = item.step.path, self._memo(item.key, batch)
             if path in failures:
@@ -237,6 +255,18 @@ class OnePass:
                 yield item, None
             elif path not in self.team.elsewhere:
                 yield item, Result(None)
+
+    def _compute_ahead(self, batch: FrameBatch) -> None:
+        """Begin with what comes next, unless somebody in the team may have it."""
+        if self.team.is_asked or self.type.input is not None:
+            return
+        lacking: dict[MemoKey, FileSource] = {}
+        for path, entry in self._next:
+            if entry.kind is Kind.FILE:
+                key = file_key(self.type, path, entry.content_id)
+                if self._memo(key, batch) is None:
+                    lacking.setdefault(key, FileSource(path, entry.content_id, entry.size))
+        self._computing.run_ahead(lacking.values())
 
     def _memo(self, key: MemoKey, batch: FrameBatch) -> BodyHash | None:
         return (batch.memo.get(key) or self.frames.heads.memo(key))[1]

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, Final
 
 from indexer.errors import UncheckedError
@@ -123,7 +123,11 @@ class HelperProcesses:
 
     def map(self, questions: Sequence[Any]) -> list[Any]:
         """An answer per question, in order; raises when a process ends under one of them."""
-        return list(self._threads.map(self._ask, questions))
+        return [asked.result() for asked in [self.begin(one) for one in questions]]
+
+    def begin(self, question: Any) -> Future[Any]:
+        """Ask without waiting, after everything that was asked before."""
+        return self._threads.submit(self._ask, question)
 
     def _ask(self, question: Any) -> Any:
         process = self._idle.get()

@@ -7,7 +7,8 @@ a fork would take the database's locks and threads with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -80,24 +81,45 @@ class GeneratorPool:
         self._generator = generator
         self._maker = maker
         self._processes: HelperProcesses | None = None
+        self._ahead: dict[FileSource, tuple[Future[list[Generated]], int]] = {}
+        """What was begun before it was asked for, with its place in the answer."""
 
     def run(self, tasks: Sequence[FileSource], expected: int) -> list[Generated]:
         """An outcome per task, in order; `expected` tells how many are still to come in all."""
-        lacks = self._code.lacks
-        tasks = [one._replace(facts=lacks(one.path, one.content_id)) for one in tasks]
+        tasks = self._with_facts(tasks)
         if self._processes is None and expected < MANY:
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
-        # So that a few files keep every worker busy too.
-        size = max(1, min(_SLICE, -(-len(tasks) // _processes())))
-        slices = [tasks[i : i + size] for i in range(0, len(tasks), size)]
+        workers = self._workers()
         try:
-            made = self._workers().map(slices)
+            begun = {**self._ahead, **self._begun(workers, tasks)}
+            return [begun[task][0].result()[begun[task][1]] for task in tasks]
         except ProcessEndedError:
             self.close()
             if not self._can_start():
                 return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
-            made = [self._by_halves(group) for group in slices]
+            made = [self._by_halves(group) for group in _slices(tasks)]
         return [outcome for group in made for outcome in group]
+
+    def run_ahead(self, tasks: Iterable[FileSource]) -> None:
+        """Let workers that run begin with what comes next; only that is kept of earlier ones."""
+        if self._processes is not None:
+            tasks = self._with_facts(tasks)
+            begun = self._begun(self._processes, tasks)
+            self._ahead = {task: begun.get(task) or self._ahead[task] for task in tasks}
+
+    def _with_facts(self, tasks: Iterable[FileSource]) -> list[FileSource]:
+        lacks = self._code.lacks
+        return [one._replace(facts=lacks(one.path, one.content_id)) for one in tasks]
+
+    def _begun(
+        self, workers: HelperProcesses, tasks: Sequence[FileSource]
+    ) -> dict[FileSource, tuple[Future[list[Generated]], int]]:
+        """Begin those of some tasks that are not begun, a slice for each worker at a time."""
+        begun: dict[FileSource, tuple[Future[list[Generated]], int]] = {}
+        for group in _slices([task for task in tasks if task not in self._ahead]):
+            asked = workers.begin(group)
+            begun.update((task, (asked, place)) for place, task in enumerate(group))
+        return begun
 
     def _workers(self) -> HelperProcesses:
         if self._processes is None:
@@ -132,9 +154,16 @@ class GeneratorPool:
 
     def close(self) -> None:
         """End the workers."""
+        self._ahead.clear()
         if self._processes is not None:
             self._processes.close()
             self._processes = None
+
+
+def _slices(tasks: Sequence[FileSource]) -> list[Sequence[FileSource]]:
+    # So that a few files keep every worker busy too.
+    size = max(1, min(_SLICE, -(-len(tasks) // _processes())))
+    return [tasks[i : i + size] for i in range(0, len(tasks), size)]
 
 
 def _processes() -> int:

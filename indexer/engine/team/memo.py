@@ -66,6 +66,11 @@ class TeamMemo:
         self.elsewhere.clear()
         self._any_exchange = self._exchange_now()
         self._exchange = self._any_exchange if self._share else None
+        return self.is_asked
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether there is a team for this type in the chunk that was begun."""
         return self._exchange is not None
 
     def look_up(self, keys: Collection[MemoKey], into: FrameBatch | None) -> list[MemoKey]:

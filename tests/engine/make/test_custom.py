@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.engine.make import workers
+from indexer.engine.make import one_pass, workers
 from indexer.errors import MerkleError
 from tests.support.space import Space, python
 
@@ -193,10 +193,13 @@ def test_custom_code_that_fails_on_one_file_fails_there_only(project: Space) -> 
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("chunk", [1, 1000])
 def test_custom_code_that_ends_its_process_fails_there_only(
-    project: Space, monkeypatch: pytest.MonkeyPatch
+    project: Space, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
     monkeypatch.setattr(workers, "MANY", 1)
+    # In small chunks it is met ahead of its turn.
+    monkeypatch.setattr(one_pass, "CHUNK", chunk)
     declare(project)
     project.write("src/one/bad.py", "die\n")
     project.engine.scan()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from indexer.core.frames import Head
 from indexer.core.tree import Entry
 from indexer.engine.make import one_pass as regeneration
 from indexer.engine.make import workers
+from indexer.engine.make.processes import HelperProcesses
+from indexer.engine.make.workers import FileSource
 from indexer.regenerate.plan import Rules
+from indexer.store.frames import FrameBatch
 from tests.support.space import Space, python
 
 CONCATENATE = '[types.outline]\nfile = "outline"\nfolder = "concatenate"\n'
@@ -175,6 +179,38 @@ def test_worker_processes_give_the_frames_that_this_process_gives(
         other.settle()
         for path in ("", "src", "src/one/a.py", "README.md"):
             assert other.frame(path)["frame_id"] == project.frame(path)["frame_id"]
+    finally:
+        other.close()
+
+
+def test_what_workers_make_ahead_of_its_turn_is_asked_for_once(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "MANY", 1)
+    monkeypatch.setattr(regeneration, "CHUNK", 2)
+    log: list[str] = []
+    begin, store = HelperProcesses.begin, regeneration.OnePass._store
+
+    def asked(self: HelperProcesses, question: list[FileSource]) -> Future[object]:
+        log.extend(one.path for one in question)
+        return begin(self, question)
+
+    def stored(self: regeneration.OnePass, batch: FrameBatch) -> None:
+        log.append("stored")
+        store(self, batch)
+
+    monkeypatch.setattr(HelperProcesses, "begin", asked)
+    monkeypatch.setattr(regeneration.OnePass, "_store", stored)
+    other = project.clone()
+    try:
+        other.settle()
+        assert log[: log.index("stored")] == [
+            "README.md", "src/one/a.py", "src/one/b.py", "src/two/c.py",
+        ]  # fmt: skip
+        assert set(log[4:]) == {"stored"}
+        for path in ("", "src", "src/one/a.py", "README.md"):
+            assert other.frame(path)["frame_id"] == project.frame(path)["frame_id"]
+        other.valid()
     finally:
         other.close()
 
