@@ -77,6 +77,8 @@ def command(options: Globals, origin: bool, trusting: bool) -> int:
         print_json(document)
     else:
         print_text(_text(document, origin))
+        if trusting:
+            print_text(f"{FILE} of {on_screen(str(root))} may set everything from now on")
     return ExitCode.FINE
 
 
