@@ -23,6 +23,7 @@ from indexer.generators.references import VERSION
 
 if TYPE_CHECKING:
     from indexer.core.tree import Tree
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 FEW: Final = 64
@@ -99,7 +100,7 @@ def symbols(
         store, numbers, path = engine.frames.code.store, None, paths.ROOT
         if within is not None:
             path = resolve_node(engine.tree, engine.trees, within)["path"]
-            numbers = [file.number for file in _files(engine, graph, path)]
+            numbers = [file.number for file in _files(engine.tree, graph, path)]
         found = graph.live(store.matching(pattern, kind, numbers))
         found = [one for one in found if paths.is_within(one.path, path)]
     wanted = pattern.lower()
@@ -264,20 +265,22 @@ def graph_now(engine: Engine, tree: Tree | None = None) -> Iterator[tuple[Graph,
     places = engine.places
     with places.lock:
         places.bring_up_to_date(tree)
-        graph = Graph(known, places, engine.frames.postings, lambda path: _text(engine, tree, path))
+        graph = Graph(
+            known, places, engine.frames.postings, lambda path: _text(engine.frames, tree, path)
+        )
         yield graph, missing
     if graph.made and not engine.database.read_only:
         engine.on_writing_thread(lambda: known.store.add_uses(graph.made, VERSION))
 
 
-def _text(engine: Engine, tree: Tree, path: str) -> bytes | None:
+def _text(frames: Frames, tree: Tree, path: str) -> bytes | None:
     """The text of a file, if it still has the content that a tree says."""
     entry = tree.get(path)
     if entry is None:
         return None
     source = FileSource(path, entry.content_id, entry.size)
     try:
-        return as_text(read_exactly(engine.root, engine.algorithm, source))
+        return as_text(read_exactly(frames.root, frames.algorithm, source))
     except (OSError, ChangedError):
         return None
 
@@ -289,14 +292,14 @@ def _targets_of_node(engine: Engine, graph: Graph, node: str) -> list[Definition
     path = resolve_node(engine.tree, engine.trees, node)["path"]
     return [
         file.definition(place)
-        for file in _files(engine, graph, path)
+        for file in _files(engine.tree, graph, path)
         for place in range(len(file.symbols))
     ]
 
 
-def _files(engine: Engine, graph: Graph, path: str) -> Iterator[CodeFile]:
+def _files(tree: Tree, graph: Graph, path: str) -> Iterator[CodeFile]:
     """The files at or below a path that have facts."""
-    for where, entry in engine.tree.walk(path):
+    for where, entry in tree.walk(path):
         file = graph.file(where) if entry.folder is None else None
         if file is not None:
             yield file

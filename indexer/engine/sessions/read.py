@@ -25,6 +25,7 @@ from indexer.sessions.render import provider_thread, thread_text
 from indexer.sessions.sent import MESSAGES, compiled_bytes, provider_items
 
 if TYPE_CHECKING:
+    from indexer.core.tokens import TokenCounter
     from indexer.engine.workspace import Engine
 
 STAGES: Final = ("RAW", "SPEC", "HEADER", "FROZEN")
@@ -194,30 +195,32 @@ def compile_session(
         "context": [note.to_json() for note in compiled.context],
     }
     if form is not None:
-        _put_in_form(engine, document, compiled, form)
+        _put_in_form(engine.counter, document, compiled, form)
     if wanted is not None:
         document["stage"] = staged["stages"][wanted]
         document["blocks"] = dict(compiled.ids)
     return document
 
 
-def _put_in_form(engine: Engine, document: CompiledDocument, compiled: Compiled, form: str) -> None:
+def _put_in_form(
+    counter: TokenCounter, document: CompiledDocument, compiled: Compiled, form: str
+) -> None:
     """The messages as a provider takes them, and which calls and results it would not take."""
     items, document["unpaired"] = provider_items(compiled.used)
     chat = chat_of(items, form)
     document["form"] = form
-    document["token_count"] = _tokens(engine, chat)
+    document["token_count"] = _tokens(counter, chat)
     document["messages"] = chat if isinstance(chat, list) else chat["messages"]
     if isinstance(chat, dict) and "system" in chat:
         document["system"] = chat["system"]
 
 
-def _tokens(engine: Engine, chat: Chat) -> int:
+def _tokens(counter: TokenCounter, chat: Chat) -> int:
     """The tokens of a provider's messages; what is no text counts as the JSON it is sent as."""
     messages = list(chat) if isinstance(chat, list) else list(chat["messages"])
     if isinstance(chat, dict) and "system" in chat:
         messages.insert(0, {"role": "system", "content": chat["system"]})
-    return engine.counter.count_messages(
+    return counter.count_messages(
         [
             {
                 key: value if isinstance(value, str) else canonical_json(value).decode()

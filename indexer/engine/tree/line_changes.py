@@ -19,7 +19,10 @@ from indexer.scan.git import versions
 from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from indexer.core.tree import Entry
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 LONGEST: Final = 512 << 10
@@ -44,7 +47,7 @@ def line_changes(
         return [], "It is the same in both."
     sides = [_file_id(entry) for entry in (change.old, change.new)]
     wanted = {one for one in sides if one is not None}
-    texts = _texts(engine, path, wanted)
+    texts = _texts(engine.frames, engine.tree.get(path), path, wanted)
     if len(texts) < len(wanted):
         return [], "Its text of then is neither on disk nor in git's history, or it is no text."
     before, after = ("" if one is None else texts[one] for one in sides)
@@ -57,11 +60,13 @@ def _file_id(entry: Entry | None) -> ContentId | None:
     return entry.content_id if entry is not None and entry.kind is Kind.FILE else None
 
 
-def _texts(engine: Engine, path: str, wanted: set[ContentId]) -> dict[ContentId, str]:
+def _texts(
+    frames: Frames, entry: Entry | None, path: str, wanted: set[ContentId]
+) -> dict[ContentId, str]:
     """The texts of some contents, each shown to be that content."""
     found: dict[ContentId, str] = {}
-    for content in _candidates(engine, path):
-        content_id = engine.algorithm.of_file(content)
+    for content in _candidates(frames.root, entry, path):
+        content_id = frames.algorithm.of_file(content)
         text = as_text(content) if content_id in wanted else None
         if text is not None and len(text) <= LONGEST:
             found[content_id] = mask(text.decode("utf-8", "replace"))
@@ -70,13 +75,12 @@ def _texts(engine: Engine, path: str, wanted: set[ContentId]) -> dict[ContentId,
     return found
 
 
-def _candidates(engine: Engine, path: str) -> Iterator[bytes]:
-    entry = engine.tree.get(path)
+def _candidates(root: Path, entry: Entry | None, path: str) -> Iterator[bytes]:
     if entry is not None and entry.kind is Kind.FILE and entry.size <= LONGEST:
         try:
-            content = read_content(engine.root, path, entry.size)
+            content = read_content(root, path, entry.size)
         except OSError:
             content = None
         if content is not None:
             yield content
-    yield from versions(engine.root, path)
+    yield from versions(root, path)

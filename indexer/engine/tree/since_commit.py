@@ -19,7 +19,10 @@ from indexer.errors import UncheckedError
 from indexer.scan.git import Blob, Commit, contents, last_commit
 
 if TYPE_CHECKING:
+    from indexer.core.hashing import WorkspaceHash
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
+    from indexer.scan.scopes import Scopes
 
 COMMIT = "git:"
 """Stands before the id of a commit where otherwise that of a root is."""
@@ -36,10 +39,10 @@ def changes(engine: Engine) -> DiffDocument:
     commit = last_commit(engine.root)
     if commit is not None:
         found, read = _since(engine, present, commit)
-        return _document(engine, f"{COMMIT}{commit.id}", present, found, read)
+        return _document(engine.frames, f"{COMMIT}{commit.id}", present, found, read)
     found = tree_changes(recorded, present)
     if found or engine.trees.count_roots() < 2:
-        return _document(engine, recorded.root_id.hex(), present, found, {})
+        return _document(engine.frames, recorded.root_id.hex(), present, found, {})
     return diff(engine, "@-1", "@-0")
 
 
@@ -50,12 +53,14 @@ def _since(
     now = {path: entry for path, entry in tree.walk() if entry.folder is None}
     found = [Change(path, None, entry) for path, entry in now.items() if path not in commit.files]
     doubtful = [
-        path for path, blob in commit.files.items() if _may_differ(engine, now, commit, path, blob)
+        path
+        for path, blob in commit.files.items()
+        if _may_differ(engine.scopes, now, commit, path, blob)
     ]
     read: dict[str, Symbols | None] = {}
     objects = (commit.files[path].object for path in doubtful)
     for path, content in zip(doubtful, contents(engine.root, objects), strict=False):
-        old = _entry(engine, commit.files[path].kind, content)
+        old = _entry(engine.algorithm, commit.files[path].kind, content)
         new = now.get(path)
         if new is None or (old.kind, old.content_id) != (new.kind, new.content_id):
             found.append(Change(path, old, new))
@@ -64,24 +69,24 @@ def _since(
 
 
 def _may_differ(
-    engine: Engine, now: Mapping[str, Entry], commit: Commit, path: str, blob: Blob
+    scopes: Scopes, now: Mapping[str, Entry], commit: Commit, path: str, blob: Blob
 ) -> bool:
     entry = now.get(path)
     if entry is None:
         # What git keeps and a rule leaves out here was never in the tree.
-        return not engine.scopes.ignores(path, is_folder=False)
+        return not scopes.ignores(path, is_folder=False)
     return path in commit.touched or blob.kind is not entry.kind
 
 
-def _entry(engine: Engine, kind: Kind, content: bytes | None) -> Entry:
+def _entry(algorithm: WorkspaceHash, kind: Kind, content: bytes | None) -> Entry:
     if content is None:
-        return Entry(kind, engine.algorithm.of_file(b""), 0)
-    of = engine.algorithm.of_link if kind is Kind.LINK else engine.algorithm.of_file
+        return Entry(kind, algorithm.of_file(b""), 0)
+    of = algorithm.of_link if kind is Kind.LINK else algorithm.of_file
     return Entry(kind, of(content), len(content))
 
 
 def _document(
-    engine: Engine,
+    frames: Frames,
     old: str,
     present: Tree,
     found: list[Change],
@@ -97,15 +102,14 @@ def _document(
         "renamed": [
             {"old": one.old, "new": one.new, "kind": one.kind.label} for one in summary.renamed
         ],
-        "symbols": symbols_between(engine.frames.code, found, read),
+        "symbols": symbols_between(frames.code, found, read),
         "frames": [],
-        "notes": _notes(engine, present, found),
+        "notes": _notes(frames, present, found),
     }
 
 
-def _notes(engine: Engine, tree: Tree, found: list[Change]) -> list[NoteChangeDocument]:
+def _notes(frames: Frames, tree: Tree, found: list[Change]) -> list[NoteChangeDocument]:
     """The notes about what changed that do not hold any more."""
-    frames = engine.frames
     live = [
         (one.path, slot, head) for one in found for slot, head in frames.heads.notes_at(one.path)
     ]
