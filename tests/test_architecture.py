@@ -107,7 +107,7 @@ LATE = {
         "indexer.engine.sessions.packs",
     },
     # only where the file of a generated frame is gone
-    "engine.frames.coverage": {"indexer.engine.search.manifests"},
+    "engine.frames.states": {"indexer.engine.search.manifests"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
     "engine.durable.validate": {"indexer.engine.durable.session_checks"},
     # most workspaces have no such file; only `config` shows an address

@@ -91,6 +91,8 @@ class WritingThread:
         """Why events cannot be relied on."""
         self._lost_events = False
         self._unsettled = False
+        self._looking = False
+        """Whether paths were taken out of what is pending and are not recorded yet."""
         self._failures = 0
         self._is_shut = False
         """Whether the database could not be opened again so far."""
@@ -186,11 +188,29 @@ class WritingThread:
             self._unproven = f"no cookie can be written: {error.strerror or error}"
             arrived = False
         if arrived:
+            if self._has_seen_all():
+                return True
             return self.call(self._process_all) and self._unwatched() is None
         # A new watcher and a look at everything answer as well, when events arrive again.
         self._unproven = self._unproven or _NOT_NOTICED
         self.lost(self._unproven)
         return self.call(self._process_all) and self._degraded() is None
+
+    def _has_seen_all(self) -> bool:
+        """Whether nothing is left to look at, so that nobody has to wait for the writing thread.
+
+        It may be in the midst of making a frame, which takes as long as it takes.
+        """
+        with self._wake:
+            if self._stopping or not self._thread.is_alive() or not self._started.is_set():
+                return False
+            if self._looking or self._debounce or self._trouble is not None:
+                return False
+        return (
+            self._degraded() is None
+            and not self.engine.scopes.exclude_moved()
+            and not untold(self.engine)
+        )
 
     def _wait_for(self, seen: threading.Event, patience: float) -> bool:
         """Wait for a cookie as long as other events keep arriving before it."""
@@ -369,13 +389,17 @@ class WritingThread:
             if self.engine.scopes.exclude_moved():
                 self._debounce.add_everything(started)
             pending = self._debounce.take()
+            self._looking = True
         self._unsettled = False
-        if self._lost_events:
-            self._guard(lambda: self._look_anew("rescan"))
-        elif pending.everything:
-            self._guard(lambda: self._look_at_everything("rescan"))
-        elif pending.paths:
-            self._guard(lambda: self._look_at(pending.paths))
+        try:
+            if self._lost_events:
+                self._guard(lambda: self._look_anew("rescan"))
+            elif pending.everything:
+                self._guard(lambda: self._look_at_everything("rescan"))
+            elif pending.paths:
+                self._guard(lambda: self._look_at(pending.paths))
+        finally:
+            self._looking = False
         # As long a rest as the work: a huge file that grows all day takes half a CPU at most.
         now = self.engine.clock.monotonic()
         self._rest_until = now + (now - started)

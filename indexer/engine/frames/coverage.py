@@ -1,4 +1,4 @@
-"""How much is known where, and whether it is fresh: in all, per type and agent, and per folder."""
+"""How much is known where, and whether it is fresh, with sums per folder."""
 
 from __future__ import annotations
 
@@ -9,23 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.changes import tree_changes
-from indexer.core.frames import FRAME_ATTRIBUTE, BodyHash, Freshness, Head
+from indexer.core.frames import BodyHash, Freshness
 from indexer.core.tree import Entry, Tree
-from indexer.engine.documents import JsonObject
-from indexer.engine.frames.freshness import Judged, judge
+from indexer.engine.frames.freshness import freshness_of
 from indexer.engine.frames.heads import HeadCache, Live, is_generated
-from indexer.regenerate.plan import Rules, count_wanted, stale_steps
-from indexer.store.sessions import SessionStore
+from indexer.engine.frames.states import Following
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
 
 CHARACTERS_PER_TOKEN: Final = 4
 """What a token is taken to hold where thousands of texts have to be weighed at once."""
-
-LISTED: Final = 50
-"""How many frames that are not fresh `status` names."""
 
 NO_FRAME: Final = "none"
 STATES: Final = (
@@ -76,9 +70,7 @@ class Coverage:
         self._frames = frames
         self._lock = threading.RLock()
         self._tree: Tree | None = None
-        self._of: HeadCache | None = None
-        self._version = 0
-        self._rules: tuple[object, ...] = ()
+        self._following = Following()
         self._own: dict[str, int] = {}
         self._sums: dict[str, list[int]] = {}
         """Per folder the tokens below it, and how many nodes are in each state but the first."""
@@ -94,20 +86,12 @@ class Coverage:
         """Take in what has moved since; the tree is what is on disk."""
         with self._lock:
             frames = self._frames()
-            heads = frames.heads
-            # Read first: what moves meanwhile is looked at again next time.
-            version = heads.version
-            rules = tuple(declared.rules for declared in frames.types.values())
-            moved = heads.moved_since(self._version) if heads is self._of else None
-            # That a file cannot be read moves no id.
-            unread = tree.root.unreadable or (self._tree is not None and self._tree.root.unreadable)
-            if self._tree is None or moved is None or rules != self._rules or unread:
+            moved = self._following.moved(frames, tree)
+            if moved is None:
                 self._own, self._sums = {}, {}
-                self._measure(frames, tree, _paths(heads))
-            else:
-                moved |= {change.path for change in tree_changes(self._tree, tree)}
-                self._measure(frames, tree, moved)
-            self._tree, self._of, self._version, self._rules = tree, heads, version, rules
+                moved = _paths(frames.heads)
+            self._measure(frames, tree, moved)
+            self._tree = tree
 
     def known(self, path: str) -> Known | None:
         """One node of the tree last taken in."""
@@ -229,7 +213,7 @@ def _judged(
 ) -> int:
     if not live or tree.get(path) is None:
         return 0
-    labels = [judge(frames, tree, path, *slot, head).freshness for slot, head in live]
+    labels = [freshness_of(frames, tree, path, *slot, head) for slot, head in live]
     state = next((number for label, number in _WORST_FIRST if label in labels), 0)
     if not state:
         return 0
@@ -240,138 +224,3 @@ def _judged(
     }
     tokens = sum(-(-lengths.get(body, 0) // CHARACTERS_PER_TOKEN) for body in counted)
     return tokens * _SHIFT + state
-
-
-class States(NamedTuple):
-    """What counts by freshness: in all, per type, per agent, and which are not fresh because."""
-
-    totals: dict[str, int]
-    types: JsonObject
-    agents: list[JsonObject]
-    stale: list[JsonObject]
-
-
-class MissingCounts:
-    """How many nodes have no frame of a declared type yet, by type."""
-
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
-        self._counted: tuple[object, dict[str, int]] | None = None
-
-    def of(self, tree: Tree) -> dict[str, int]:
-        """Counted again when something moves; folders whose frames are current are not entered."""
-        frames = self._frames
-        rules = tuple(declared.rules for declared in frames.types.values())
-        key = (tree.root_id, frames.heads.version, rules)
-        if self._counted is None or self._counted[0] != key:
-            self._counted = (key, {one.type: _count_missing(frames, tree, one) for one in rules})
-        return self._counted[1]
-
-
-def _count_missing(frames: Frames, tree: Tree, rules: Rules) -> int:
-    # Copied: the writing thread may add a head meanwhile.
-    slots = frames.heads.slots.copy()
-    if not any(heads for (kind, _), heads in slots.items() if kind == rules.type):
-        return count_wanted(tree, rules)
-    head_of = frames.heads.heads_of(rules.type)
-    steps = stale_steps(tree, rules, head_of)
-    return sum(head_of(step.path, rules.agent_for(step.entry)) is None for step in steps)
-
-
-class StateCounts:
-    """The states of all heads, counted again when the tree, a head or the configuration moves."""
-
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
-        self._counted: tuple[object, States] | None = None
-
-    def of(self, present: Tree | None, recorded: Tree | None) -> States:
-        """Heads by freshness in a tree that is what is on disk; without one all are unknown.
-
-        Frames that are missing are counted in any case, where something was recorded at all.
-        """
-        frames = self._frames
-        frames.declared.refresh()
-        rules = tuple(declared.rules for declared in frames.types.values())
-        tree = present or recorded
-        # Of two trees with the same ids one may have files that could not be read.
-        unread = present.root if present and present.root.unreadable else None
-        key = (present is None, tree and tree.root_id, unread, frames.heads.version, rules)
-        if self._counted is None or self._counted[0] != key:
-            self._counted = (key, _count_states(frames, present, tree))
-        return self._counted[1]
-
-
-def _count_states(frames: Frames, tree: Tree | None, recorded: Tree | None) -> States:
-    nodes = recorded.root.totals.nodes if recorded else 0
-    totals = dict.fromkeys(("total", *(state.value for state in Freshness), "missing"), 0)
-    missing = frames.missing.of(recorded) if recorded else {}
-    types: JsonObject = {
-        name: {**totals, "missing": count} for name, count in missing.items() if count
-    }
-    totals["missing"] = sum(missing.values())
-    covered: dict[str, set[str]] = {}
-    stale: list[JsonObject] = []
-    referred: _ReferredTo | None = None
-    slots = list(frames.heads.live())
-    written = [one for slot, live in slots if not is_generated(slot[1]) for one in live]
-    if tree is not None:
-        frames.load_notes(tree, ((path, head.frame_id) for path, head in written))
-    for (frame_type, agent), live in slots:
-        per_type = types.setdefault(frame_type, dict.fromkeys(totals, 0))
-        nodes_of_agent = covered.setdefault(agent, set())
-        for path, head in live:
-            judged = Judged(Freshness.UNKNOWN)
-            if tree is not None:
-                judged = judge(frames, tree, path, frame_type, agent, head)
-            if judged.freshness is Freshness.ORPHANED and is_generated(agent):
-                referred = _referred_to(frames) if referred is None else referred
-                if not (referred.has(head) or frames.heads.notes_at(path)):
-                    # What a generator made of a file that is gone is nobody's concern.
-                    continue
-            for counts in (totals, per_type):
-                counts["total"] += 1
-                counts[judged.freshness.value] += 1
-            if judged.freshness not in (Freshness.ORPHANED, Freshness.UNMANAGED):
-                nodes_of_agent.add(path)
-            if judged.because and (not is_generated(agent) or len(stale) < LISTED):
-                stale.append(_not_fresh(path, frame_type, agent, judged))
-    # Notes first: nothing makes those again by itself.
-    stale.sort(key=lambda one: (is_generated(one["agent"]), one["path"]))
-    agents = [
-        {
-            "id": agent,
-            "nodes_with_frame": len(found),
-            "coverage_pct": round(100 * min(len(found), nodes) / nodes, 1) if nodes else 0.0,
-        }
-        for agent, found in sorted(covered.items())
-    ]
-    return States(totals, dict(sorted(types.items())), agents, stale[:LISTED])
-
-
-class _ReferredTo(NamedTuple):
-    """What manifests and sessions name."""
-
-    bodies: set[BodyHash]
-    frame_ids: set[str]
-
-    def has(self, head: Head) -> bool:
-        return head.content in self.bodies or head.frame_id.hex() in self.frame_ids
-
-
-def _referred_to(frames: Frames) -> _ReferredTo:
-    # Imported late: most workspaces have no manifest, or no frame whose file is gone.
-    from indexer.engine.search.manifests import named_by_manifests
-
-    named = SessionStore(frames.store.database).attribute_values(FRAME_ATTRIBUTE)
-    return _ReferredTo(named_by_manifests(frames.store), set(named))
-
-
-def _not_fresh(path: str, frame_type: str, agent: str, judged: Judged) -> JsonObject:
-    return {
-        "path": path,
-        "type": frame_type,
-        "agent": agent,
-        "freshness": judged.freshness.value,
-        "because": judged.because,
-    }

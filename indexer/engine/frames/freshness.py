@@ -51,14 +51,33 @@ class Judged(NamedTuple):
 FRESH = Judged(Freshness.FRESH)
 
 
-def judge(frames: Frames, tree: Tree, path: str, frame_type: str, agent: str, head: Head) -> Judged:
-    """Whether a head is fresh in a tree that is known to be what is on disk."""
+def judge(
+    frames: Frames,
+    tree: Tree,
+    path: str,
+    frame_type: str,
+    agent: str,
+    head: Head,
+    *,
+    explain: bool = True,
+) -> Judged:
+    """Whether a head is fresh in a tree that is known to be what is on disk.
+
+    What exactly moved is looked for only to explain it, and costs more than the rest.
+    """
     entry = tree.get(path)
-    judged = _judge(frames, tree, path, entry, frame_type, agent, head)
+    judged = _judge(frames, tree, path, entry, frame_type, agent, head, explain)
     unread = _why_unread(entry) if entry is not None else None
     if unread is not None and judged.freshness in (Freshness.FRESH, Freshness.STALE):
         return Judged(Freshness.UNKNOWN, unread)
     return judged
+
+
+def freshness_of(
+    frames: Frames, tree: Tree, path: str, frame_type: str, agent: str, head: Head
+) -> Freshness:
+    """The same without a reason, for those who judge many."""
+    return judge(frames, tree, path, frame_type, agent, head, explain=False).freshness
 
 
 def _why_unread(entry: Entry) -> str | None:
@@ -80,10 +99,11 @@ def _judge(
     frame_type: str,
     agent: str,
     head: Head,
+    explain: bool,
 ) -> Judged:
     """The same by what was last read."""
     if agent.startswith(GENERATED_AGENT_PREFIX):
-        return _judge_generated(frames, tree, path, entry, frame_type, agent, head)
+        return _judge_generated(frames, tree, path, entry, frame_type, agent, head, explain)
     if entry is None:
         return Judged(Freshness.ORPHANED, "the path is gone or ignored now")
     return _judge_note(frames, path, entry, head)
@@ -92,7 +112,7 @@ def _judge(
 def fresh_in(frames: Frames, tree: Tree) -> IsFresh:
     """The predicate alone, by what was last read: frames are made from that."""
     return lambda path, frame_type, agent, head: (
-        _judge(frames, tree, path, tree.get(path), frame_type, agent, head).freshness
+        _judge(frames, tree, path, tree.get(path), frame_type, agent, head, False).freshness
         is Freshness.FRESH
     )
 
@@ -105,6 +125,7 @@ def _judge_generated(
     frame_type: str,
     agent: str,
     head: Head,
+    explain: bool,
 ) -> Judged:
     declared = frames.types.get(frame_type)
     if declared is None:
@@ -117,7 +138,8 @@ def _judge_generated(
         return Judged(Freshness.UNMANAGED, f"type {frame_type} keeps no frame by {agent} here")
     if declared.rules.is_current(head, entry):
         return FRESH
-    return Judged(Freshness.STALE, _culprit(frames, tree, declared, path, entry, head))
+    because = _culprit(frames, tree, declared, path, entry, head) if explain else ""
+    return Judged(Freshness.STALE, because)
 
 
 def _judge_requested(
@@ -155,7 +177,7 @@ def _judge_requested(
             return Judged(Freshness.STALE, f"the frames of {where} changed")
     for part in parts:
         if part.own and part.head is not None:
-            below = _judge(frames, tree, part.path, part.entry, frame_type, agent, part.head)
+            below = _judge(frames, tree, part.path, part.entry, frame_type, agent, part.head, True)
             if below.freshness is not Freshness.FRESH:
                 return below
     return FRESH

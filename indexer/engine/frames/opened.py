@@ -13,10 +13,10 @@ from indexer.core.tokens import TiktokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.code.known import KnownFacts
 from indexer.engine.code.symbols import FileSymbols
-from indexer.engine.frames.coverage import MissingCounts, StateCounts
 from indexer.engine.frames.freshness import symbol_in
 from indexer.engine.frames.heads import HeadCache
 from indexer.engine.frames.inputs import InputChains
+from indexer.engine.frames.states import MissingCounts, StateCounts
 from indexer.engine.frames.types import DeclaredTypes, FrameType
 from indexer.store.code import CodeStore
 from indexer.store.database import Database

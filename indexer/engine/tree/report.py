@@ -10,7 +10,7 @@ from indexer.core import paths
 from indexer.core.frames import Freshness
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import DiffDocument, JsonObject
-from indexer.engine.frames.freshness import judge
+from indexer.engine.frames.freshness import freshness_of
 from indexer.engine.tree.history import diff, find_root
 from indexer.engine.tree.scan import RemarkDocument
 from indexer.engine.tree.status import ChangesDocument, present_status, recorded_status
@@ -133,7 +133,7 @@ def _states(frames: Frames, tree: Tree, *, known: bool) -> dict[str, str]:
         for path, head in live:
             state = Freshness.UNKNOWN.value
             if known:
-                state = judge(frames, tree, path, frame_type, agent, head).freshness.value
+                state = freshness_of(frames, tree, path, frame_type, agent, head).value
             if state in _GRAVITY and tree.get(path) is not None:
                 found[path] = max(found.get(path, state), state, key=_GRAVITY.index)
     return found

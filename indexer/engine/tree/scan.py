@@ -124,7 +124,9 @@ def reconcile(
         engine.trees.put_remarks(moved)
     engine.recorded.replace(again.tree, remarks, listed=False)
     if not again.linked <= engine.recorded.linked:
-        engine.recorded.linked |= again.linked | _other_names(engine, again.linked)
+        known = (path for path in engine.recorded.linked if again.tree.get(path) is not None)
+        others = _other_names(engine, again.linked)
+        engine.recorded.linked = frozenset(again.linked.union(known, others))
     _tell(engine, head, changes, carried, told_of)
     return head, changes, again.unsettled
 
@@ -193,10 +195,10 @@ def look_at_files(engine: Engine, shown: Iterable[str]) -> bool:
 def untold(engine: Engine) -> list[str]:
     """The files that are not what is recorded, of those that change without an event.
 
-    They have another name besides, under which they are changed, or could not be read.
+    They have another name besides, under which they are changed, or could not be read. Any thread
+    may ask.
     """
-    recorded, tree = engine.recorded, engine.tree
-    recorded.linked = frozenset(path for path in recorded.linked if tree.get(path) is not None)
+    recorded = engine.recorded
     unread = (path for path, _ in recorded.remarks.unreadable)
     return [path for path in (*recorded.linked, *unread) if is_doubtful(engine, path)]
 

@@ -1,4 +1,4 @@
-"""Coverage: what an edit leaves of it equals one made from nothing, at the cost of its path."""
+"""Coverage and counts: what an edit leaves equals one made from nothing, and costs its path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from indexer.engine.frames import coverage as coverage_module
+from indexer.engine.frames import states as states_module
 from indexer.engine.frames.coverage import Coverage, Known
+from indexer.engine.frames.states import MissingCounts, StateCounts, States
+from indexer.engine.make.events import Outcome
+from indexer.engine.make.one_pass import one_pass
 from indexer.engine.tree.scan import all_of
 from tests.support.engines import Engine
 
@@ -76,13 +80,13 @@ def test_an_edit_makes_its_path_stale_and_nothing_else(
     coverage = Coverage(lambda: engine.frames)
     coverage.bring_up_to(engine.tree)
     judged: list[str] = []
-    really = coverage_module.judge
+    really = coverage_module.freshness_of
 
     def counted(engine: Any, tree: Any, path: str, *rest: Any) -> Any:
         judged.append(path)
         return really(engine, tree, path, *rest)
 
-    monkeypatch.setattr(coverage_module, "judge", counted)
+    monkeypatch.setattr(coverage_module, "freshness_of", counted)
     (engine.root / "pkg1" / "mod0" / "file4.py").write_text("def other():\n    pass\n")
     look(engine)
     coverage.bring_up_to(engine.tree)
@@ -139,10 +143,77 @@ def test_a_file_without_frame_is_counted(engine: Engine) -> None:
     assert (new.state, new.counts["none"]) == ("none", 1)
 
 
+def counted_anew(engine: Engine) -> States:
+    """The states as they are counted without having been counted before."""
+    return StateCounts(engine.frames).of(engine.tree, None)
+
+
+def test_states_after_an_edit_are_judged_on_its_path_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = StateCounts(engine.frames)
+    counts.of(engine.tree, None)
+    judged: list[str] = []
+    really = states_module.freshness_of
+
+    def counted(frames: Any, tree: Any, path: str, *rest: Any) -> Any:
+        judged.append(path)
+        return really(frames, tree, path, *rest)
+
+    monkeypatch.setattr(states_module, "freshness_of", counted)
+    (engine.root / "pkg1" / "mod0" / "file4.py").write_text("def other():\n    pass\n")
+    look(engine)
+    states = counts.of(engine.tree, None)
+    assert sorted(judged) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert states.totals["stale"] == 4
+    assert [one["path"] for one in states.stale] == sorted(judged)
+    assert states == counted_anew(engine)
+
+
+def test_states_tell_each_of_several_notes_and_of_files_that_are_gone(engine: Engine) -> None:
+    counts = StateCounts(engine.frames)
+    counts.of(engine.tree, None)
+    for text in ("Look here.", "And there."):
+        engine.put_frame("README.md", text, frame_type="note", agent="reviewer")
+    engine.put_frame("pkg0", "All of it.", frame_type="note", agent="reviewer")
+    assert counts.of(engine.tree, None).types["note"]["fresh"] == 3
+    (engine.root / "README.md").unlink()
+    (engine.root / "pkg1" / "mod0" / "file4.py").unlink()
+    look(engine)
+    states = counts.of(engine.tree, None)
+    assert states == counted_anew(engine)
+    # What a generator made of a file without notes is nobody's concern.
+    assert states.types["note"] | {"fresh": 1, "orphaned": 2} == states.types["note"]
+    assert states.types["outline"]["orphaned"] == 1
+    assert [one["path"] for one in states.stale[:2]] == ["README.md", "README.md"]
+
+
+def test_what_is_missing_is_followed_through_a_pass(engine: Engine) -> None:
+    (engine.root / "merkle.toml").write_text(
+        DECLARED.format('["."]') + DECLARED.format('["."]').replace("outline]", "second]")
+    )
+    look(engine)
+    engine.frames.declared.refresh()
+    missing, seen = MissingCounts(engine.frames), list[int]()
+    current = one_pass(engine, engine.frames.types["second"], Outcome())
+    # Whose frame cannot be made.
+    (engine.root / "pkg1" / "mod0" / "file4.py").unlink()
+    more = True
+    while more:
+        assert missing.of(engine.tree) == MissingCounts(engine.frames).of(engine.tree)
+        seen.append(missing.of(engine.tree)["second"])
+        more = current.run_some(engine.tree, 3)
+    assert seen[0] == engine.tree.root.totals.nodes
+    assert seen == sorted(seen, reverse=True)
+    assert len(set(seen)) > 5
+    assert seen[-1] == 1
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_kept_equals_what_is_made_from_nothing(engine: Engine, seed: int) -> None:
     chosen = random.Random(seed)
-    coverage = Coverage(lambda: engine.frames)
+    coverage, counts = Coverage(lambda: engine.frames), StateCounts(engine.frames)
+    missing = MissingCounts(engine.frames)
     coverage.bring_up_to(engine.tree)
     for step in range(25):
         files = sorted(p for p in engine.root.rglob("*.py") if ".merkle" not in p.parts)
@@ -173,3 +244,8 @@ def test_what_is_kept_equals_what_is_made_from_nothing(engine: Engine, seed: int
         if chosen.random() < 0.7:
             coverage.bring_up_to(engine.tree)
             assert everything(engine, coverage) == expected(engine), (seed, step, act)
+            assert counts.of(engine.tree, None) == counted_anew(engine), (seed, step, act)
+            assert missing.of(engine.tree) == MissingCounts(engine.frames).of(engine.tree)
+            unjudged = counts.of(None, engine.tree)
+            assert unjudged == StateCounts(engine.frames).of(None, engine.tree)
+            assert unjudged.totals["unknown"] == unjudged.totals["total"]
