@@ -324,8 +324,12 @@ class Database:
         return self._place.path / (self._path.name + REWRITTEN[0])
 
     def size(self) -> int:
-        """How large the file is."""
-        return self._path.stat().st_size
+        """How large the file is, with the WAL beside it."""
+        total = 0
+        for name in (self._path.name, f"{self._path.name}.wal"):
+            with contextlib.suppress(FileNotFoundError):
+                total += os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_size
+        return total
 
     def remove_rewritten(self) -> None:
         """Remove what a rewriting left that was broken off."""

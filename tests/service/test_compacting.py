@@ -16,6 +16,7 @@ Start = Callable[..., Any]
 SOON = """
 import indexer.engine.durable.compact, indexer.service.maintainer
 indexer.engine.durable.compact.SAVES_BETWEEN = indexer.service.maintainer.SAVES_BETWEEN = 12
+indexer.engine.durable.compact.LEAST = 0
 """
 
 COMPACTED = "SELECT value FROM meta WHERE key = 'compacted'"

@@ -26,14 +26,19 @@ if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
-SAVES_BETWEEN: Final = 50
+SAVES_BETWEEN: Final = 16
 """Roots that are recorded before a service looks whether compacting pays."""
 
-PAYS: Final = 1.5
-"""How many times its size after the last compaction the file has when compacting pays."""
+PAYS: Final = 1.25
+"""How many times its size after the last compaction the index has when compacting pays.
+
+With the history that is kept, half as much as what is there, it stays below twice a fresh one."""
+
+LEAST: Final = 1 << 18
+"""Bytes, a block of the file, that there is to gain at least."""
 
 _COMPACTED: Final = "compacted"
-"""What the meta table has of the last compaction: the newest root then, and the file's size."""
+"""What the meta table has of the last compaction: the newest root then, and the size after it."""
 
 _ATTEMPTS: Final = 3
 """How often a copy that writes made outdated is begun again before all of it is one step."""
@@ -71,8 +76,8 @@ def compacting_pays(engine: Engine) -> bool:
     seq, size = map(int, rows[0][0].split()) if rows else (0, 0)
     if head is None or head.seq - seq < SAVES_BETWEEN:
         return False
-    engine.database.checkpoint()
-    return engine.database.size() >= PAYS * size
+    # Not folded before it is measured: the library writes what it folds beside what it replaces.
+    return engine.database.size() >= max(PAYS * size, size + LEAST)
 
 
 class Compaction(LongWork[CompactedDocument]):
@@ -119,7 +124,6 @@ class Compaction(LongWork[CompactedDocument]):
 
     def _begin(self) -> Generator[bool]:
         postings = self._frames.postings
-        self._database.checkpoint()
         self._before = self._database.size()
         if self._purges:
             self._purged = self._engine.sessions.purge()
@@ -141,7 +145,6 @@ class Compaction(LongWork[CompactedDocument]):
         # Only now: no posting has the number of a body whose row goes.
         self._forgetting.drop_unnamed()
         self._forget()
-        self._database.checkpoint()
         yield from self._rewrite()
         self._note_size()
 
