@@ -23,7 +23,8 @@ from indexer.store.journal import Journal
 from indexer.store.layout import Layout
 
 NAMES = (
-    "lock", ".gitignore", "format.json", "socket", "service.log", "starting", "cookies", "journal",
+    "lock", ".gitignore", "format.json", "format.json.new", "noted", "socket", "service.log",
+    "starting", "cookies", "journal",
     "journal/000001.log", "journal.new", "quarantine", "index.duckdb", "index.duckdb.wal",
 )  # fmt: skip
 COMMANDS = (

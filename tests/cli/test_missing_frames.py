@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from indexer.mcp.calls import METHODS, Calls
+from indexer.service.workspace import Workspace
+
 
 @pytest.fixture
 def interrupted(tmp_path: Path, process: Callable[..., Any]) -> Path:
@@ -36,6 +39,16 @@ def test_status_doctor_and_compose_tell(interrupted: Path, process: Callable[...
     )  # fmt: skip
     assert process("-C", interrupted, "compose", "--json").json["missing"] == 4
     assert "4 frames not made yet" in process("-C", interrupted, "compose").out
+
+
+def test_an_agent_is_told_too(interrupted: Path) -> None:
+    # Not through a service, which would make them meanwhile.
+    calls = Calls(interrupted, None)
+    with Workspace.open(interrupted) as workspace:
+        assert METHODS["status"](calls, workspace, {}).head["frames"]["missing"] == 4
+        asked = {"query": "a"}
+        assert METHODS["search"](calls, workspace, asked).head["missing"] == 4
+        assert METHODS["compose"](calls, workspace, asked).head["missing"] == 4
 
 
 def test_nothing_is_said_once_they_are_made(interrupted: Path, process: Callable[..., Any]) -> None:

@@ -173,6 +173,20 @@ def test_ten_commands_at_once_all_succeed(scanned: Path) -> None:
         assert each.returncode == 0, err
 
 
+def test_six_first_commands_at_once_in_a_fresh_folder_all_succeed(workspace: Path) -> None:
+    lines = (["scan"], ["init"], ["watch", "--once"], ["regenerate"], ["scan"], ["lock"])
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "indexer.cli", "-C", str(workspace), *line],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
+        )
+        for line in lines
+    ]  # fmt: skip
+    for line, each in zip(lines, running, strict=True):
+        _, err = each.communicate(timeout=90)
+        assert each.returncode == 0, (line, err)
+
+
 def test_a_read_only_folder_without_an_index(
     workspace: Path, process: Any, read_only: Callable[[Path], None]
 ) -> None:

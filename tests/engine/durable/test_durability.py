@@ -6,11 +6,13 @@ import json
 import os
 import random
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from indexer.engine.durable.journal import Records
 from indexer.engine.durable.repair import repair
 from indexer.errors import CorruptError, ExitCode, MerkleError
 from tests.support.copies import copy_workspace
@@ -216,6 +218,37 @@ def test_a_journal_ahead_of_the_database_is_redone(noted: Space) -> None:
         assert engine.validate()["valid"]
     with Engine(before) as engine:
         assert engine.records.redone == 0
+
+
+def test_nobody_reads_before_the_journal_is_redone(
+    noted: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = crashed(noted, noted.base)
+    noted.note("README.md", "later", frame_type="later")
+    shutil.rmtree(before / ".merkle/journal")
+    shutil.copytree(noted.root / ".merkle/journal", before / ".merkle/journal")
+    really, redo, seen = Records.open, threading.Event(), list[object]()
+
+    def slowly(self: Records, *arguments: Any, **named: Any) -> None:
+        assert redo.wait(60)
+        really(self, *arguments, **named)
+
+    monkeypatch.setattr(Records, "open", slowly)
+    with Engine(before) as engine:
+        opening = threading.Thread(target=lambda: engine.records)
+        reading = threading.Thread(
+            target=lambda: seen.append(engine.frames.heads.notes_at(PATHS[0]))
+        )
+        opening.start()
+        reading.start()
+        # Time in which a reader that does not wait is done.
+        reading.join(0.2)
+        assert not seen
+        redo.set()
+        for thread in (opening, reading):
+            thread.join(60)
+        ((*_, ((kind, _), _)),) = seen
+        assert kind == "later"
 
 
 def test_a_database_ahead_of_the_journal_is_damage_and_repair_loses_nothing(
