@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
@@ -136,8 +136,8 @@ def _missing(frames: Frames, tree: Tree, rules: Rules) -> set[str] | int:
     return {step.path for step in steps if head_of(step.path, rules.agent_for(step.entry)) is None}
 
 
-_Place = tuple[str, Slot, Head]
-"""A frame, and where it is."""
+_Place = tuple[bool, str, Slot, Head]
+"""A frame: whether a generator keeps it, where, and as what."""
 
 
 class _Told(NamedTuple):
@@ -244,10 +244,7 @@ class StateCounts:
         """The first frames that are not fresh, with the reason."""
         listed = []
         # Notes first: nothing makes those again by itself.
-        order = heapq.nsmallest(
-            LISTED, not_fresh, key=lambda one: (is_generated(one[1][1]), one[0], one[1])
-        )
-        for path, slot, head in order:
+        for _, path, slot, head in heapq.nsmallest(LISTED, not_fresh):
             judged = judge(self._frames, tree, path, *slot, head)
             if judged.because:
                 listed.append(_not_fresh(path, *slot, judged))
@@ -262,39 +259,56 @@ class _Apart:
         told: dict[str, list[_Told]],
         look_for_concern: Callable[[], Callable[[str, Head], bool]],
     ) -> None:
-        self.counts: dict[Slot, Counter[Freshness]] = {}
-        self.covered: dict[str, set[str]] = {}
+        self.counts: defaultdict[Slot, Counter[Freshness]] = defaultdict(Counter)
+        self.covered: defaultdict[str, set[str]] = defaultdict(set)
         """By agent the paths that it says something of."""
         self.not_fresh: list[_Place] = []
         self._left_out: Counter[Slot] = Counter()
-        self._elsewhere: dict[Slot, set[str]] = {}
+        self._elsewhere: defaultdict[Slot, set[str]] = defaultdict(set)
+        stale, others = self._sort_out(told)
+        for slot, count in stale.items():
+            self.counts[slot][Freshness.STALE] = count
         is_of_concern: Callable[[str, Head], bool] | None = None
+        for path, (slot, head, freshness) in others:
+            written, elsewhere = not is_generated(slot[1]), freshness in _NOT_HERE
+            if elsewhere:
+                self._elsewhere[slot].add(path)
+            if freshness is Freshness.ORPHANED and not written:
+                is_of_concern = is_of_concern or look_for_concern()
+                if not is_of_concern(path, head):
+                    self._left_out[slot] += 1
+                    continue
+            self.counts[slot][freshness] += 1
+            if freshness is not Freshness.FRESH:
+                self.not_fresh.append((not written, path, slot, head))
+            if written:
+                self.covered[slot[1]].update(() if elsewhere else (path,))
+
+    def _sort_out(
+        self, told: dict[str, list[_Told]]
+    ) -> tuple[dict[Slot, int], list[tuple[str, _Told]]]:
+        """Count what generators will make again, which beside a pass may be nearly all."""
+        stale: dict[Slot, int] = {}
+        others = []
         for path, several in told.items():
-            for slot, head, freshness in several:
-                written, elsewhere = not is_generated(slot[1]), freshness in _NOT_HERE
-                if elsewhere:
-                    self._elsewhere.setdefault(slot, set()).add(path)
-                if freshness is Freshness.ORPHANED and not written:
-                    is_of_concern = is_of_concern or look_for_concern()
-                    if not is_of_concern(path, head):
-                        self._left_out[slot] += 1
-                        continue
-                self.counts.setdefault(slot, Counter())[freshness] += 1
-                if freshness is not Freshness.FRESH:
-                    self.not_fresh.append((path, slot, head))
-                if written:
-                    self.covered.setdefault(slot[1], set()).update(() if elsewhere else (path,))
+            for one in several:
+                slot, head, freshness = one
+                if freshness is Freshness.STALE and (slot in stale or is_generated(slot[1])):
+                    stale[slot] = stale.get(slot, 0) + 1
+                    self.not_fresh.append((True, path, slot, head))
+                else:
+                    others.append((path, one))
+        return stale, others
 
     def add_rest(self, slot: Slot, places: set[str], freshness: Freshness) -> None:
         """All frames of a generator, those told apart among them; the others are alike."""
-        counts = self.counts.setdefault(slot, Counter())
+        counts = self.counts[slot]
         counts[freshness] += max(0, len(places) - self._left_out[slot] - counts.total())
-        here = places - self._elsewhere.get(slot, set())
-        self.covered.setdefault(slot[1], set()).update(here)
+        self.covered[slot[1]].update(places - self._elsewhere[slot])
 
 
 def _by_type(
-    counts: dict[Slot, Counter[Freshness]], missing: dict[str, int]
+    counts: Mapping[Slot, Counter[Freshness]], missing: dict[str, int]
 ) -> tuple[dict[str, int], JsonObject]:
     """In all, and per type, by state."""
     totals = dict.fromkeys(("total", *(state.value for state in Freshness), "missing"), 0)
