@@ -85,6 +85,63 @@ def test_catches_up(
     assert keeper.health().state == "watching"
 
 
+def test_who_catches_up_waits_for_the_thread_only_where_something_is_left_to_look_at(
+    keeper: WritingThread, engine: Engine, until: Callable[..., Any]
+) -> None:
+    assert keeper.catch_up()
+    running, go = threading.Event(), threading.Event()
+
+    def work() -> None:
+        running.set()
+        assert go.wait(60)
+
+    working = threading.Thread(target=keeper.call, args=(work,))
+    working.start()
+    assert running.wait(60)
+    try:
+        # It is busy, and everything is recorded.
+        assert keeper.catch_up()
+        changed, answers = engine.root / "pkg0" / "new", list[bool]()
+        changed.write_text("x")
+        asking = threading.Thread(target=lambda: answers.append(keeper.catch_up()))
+        asking.start()
+        until(lambda: len(keeper._jobs) == 1, "it has to be looked at")
+        assert not answers
+    finally:
+        go.set()
+    for thread in (working, asking):
+        thread.join(60)
+    assert answers == [True]
+    assert engine.tree.get("pkg0/new") is not None
+
+
+def test_what_is_being_looked_at_is_not_yet_seen(
+    keeper: WritingThread, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keeper.catch_up()
+    looking, go = threading.Event(), threading.Event()
+    really = keeping.reconcile
+
+    def slowly(*arguments: Any, **named: Any) -> Any:
+        looking.set()
+        assert go.wait(60)
+        return really(*arguments, **named)
+
+    monkeypatch.setattr(keeping, "reconcile", slowly)
+    (engine.root / "pkg0" / "new").write_text("x")
+    assert looking.wait(60)
+    # Nothing is pending any more, and nothing is recorded.
+    answers = list[bool]()
+    asking = threading.Thread(target=lambda: answers.append(keeper.catch_up()))
+    asking.start()
+    asking.join(0.2)
+    assert not answers
+    go.set()
+    asking.join(60)
+    assert answers == [True]
+    assert engine.tree.get("pkg0/new") is not None
+
+
 def test_jobs_left_at_the_end_are_refused(keeper: WritingThread, until: Callable[..., Any]) -> None:
     running, go = threading.Event(), threading.Event()
     outcomes: list[Any] = []
