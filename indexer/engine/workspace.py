@@ -94,8 +94,9 @@ class Engine:
         self.recorded = RecordedTree(self.trees)
         self._observed: Observed | None = None
         if first is not None:
-            self.recorded.remember(first.listings)
-            self._observed = first.observed
+            self._observed, self._began = first.observed, first.began
+            if first.standing is not None:
+                self.recorded.remember(first.listings)
         self._counts: tuple[int, JsonObject] | None = None
         self.in_flight = InFlight()
         self._opening = threading.RLock()
@@ -205,6 +206,11 @@ class Engine:
     def keep_counts(self, counts: JsonObject) -> None:
         """Hold on to what `status` counted of what is recorded now, for the next one."""
         self._counts = (self.database.writes, {**counts, CONFIG: self.frames.declared.digest()})
+
+    @property
+    def looking_since(self) -> float:
+        """When the look that comes next began: now, or before the database was opened."""
+        return self.clock.monotonic() if self._observed is None else self._began
 
     def take_first_look(self) -> Observed | None:
         """What was seen before the database was opened, once."""

@@ -49,6 +49,13 @@ def _spelled(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _load_engine() -> type[Engine]:
+    # Imported late: with a service running, a command never needs the database library.
+    from indexer.engine.workspace import Engine
+
+    return Engine
+
+
 def find_workspace(start: Path | None = None) -> Path:
     """The nearest folder at or above `start` that is marked as a workspace, else `start`."""
     return Path(nearest_workspace(os.path.abspath(start or Path.cwd())))
@@ -234,25 +241,30 @@ class Workspace(Methods):
             return None
         # Imported late: with a service running, a command looks at nothing itself.
         from indexer.engine.owned import Owned
-        from indexer.engine.tree.unchanged import look_first
+        from indexer.engine.tree.unchanged import look_first, read_first
 
         try:
             owned = Owned(self.root, wait=0.0)
         except MerkleError:
             # The ordinary way waits, or says what is wrong.
             return None
-        first = None
+        document: Any = None
+        first: FirstLook | None = None
         try:
             first = look_first(owned, progress, may_fork=self.may_fork)
-            document = first and (first.scan() if name == "scan" else first.status())
+            if first is None and name == "scan" and self.may_fork:
+                # The database library is loaded while others have begun to read.
+                first = read_first(owned, progress, _load_engine)
+            if first is not None:
+                document = first.scan() if name == "scan" else first.status()
         except MerkleError:
-            document = first = None
+            first = None
         except BaseException:
             owned.release()
             raise
-        if first is not None and document is not None:
+        if document is not None:
             owned.release()
-            self.files = first.standing.root.totals.files
+            self.files = document["files"]
             return document
         self._take(self._opened(owned, first))
         return None
@@ -283,10 +295,7 @@ class Workspace(Methods):
         self._take(engine)
 
     def _opened(self, owned: Owned, first: FirstLook | None) -> Engine:
-        # Imported late: with a service running, a command never needs the database library.
-        from indexer.engine.workspace import Engine
-
-        return Engine(self.root, owned=owned, first=first)
+        return _load_engine()(self.root, owned=owned, first=first)
 
     def _take(self, engine: Engine) -> None:
         self._engine = engine
@@ -299,16 +308,13 @@ class Workspace(Methods):
 
     def _attach(self, deadline: float) -> None:
         """Become the owner, or find the service that is; wait for a command that has the lock."""
-        # Imported late: with a service running, a command never needs the database library.
-        from indexer.engine.workspace import Engine
-
         while True:
             self._client = connect(self.root)
             if self._client is not None:
                 return
             try:
                 left = deadline - time.monotonic()
-                self._take(Engine(self.root, wait=max(0.0, min(left, _SLICE))))
+                self._take(_load_engine()(self.root, wait=max(0.0, min(left, _SLICE))))
                 return
             except LockedError:
                 if time.monotonic() >= deadline:

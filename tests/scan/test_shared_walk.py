@@ -18,7 +18,7 @@ from indexer.scan import shared_walk
 from indexer.scan.assemble import assemble
 from indexer.scan.previous import ListingsBefore, NothingBefore
 from indexer.scan.scopes import Scopes
-from indexer.scan.shared_walk import walk_shared
+from indexer.scan.shared_walk import listed_parts, walk_shared
 from indexer.scan.walk import Observed, Walker
 
 HASH = workspace_hash(DEFAULT_HASH)
@@ -41,6 +41,13 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Tree]
     monkeypatch.setattr(shared_walk, "_WORTH", 0)
     # The tests themselves may run beside a thread, which does no harm here.
     monkeypatch.setattr(shared_walk, "_may_fork", lambda: True)
+    # All parts are taken by others, who would otherwise have to be quick.
+    here, drawn = os.getpid(), shared_walk._drawn
+    monkeypatch.setattr(
+        shared_walk,
+        "_drawn",
+        lambda line, parts: iter(()) if os.getpid() == here else drawn(line, parts),
+    )
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     alone = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
     folder = assemble(Tree.empty(HASH), alone)
@@ -59,7 +66,7 @@ def both(root: Path, tree: Tree) -> tuple[Observed, Observed]:
     def walker() -> Walker:
         return Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
 
-    return walker().walk(), walk_shared(walker(), listings)
+    return walker().walk(), walk_shared(walker(), listed_parts(listings))
 
 
 def agree(tree: Tree, alone: Observed, shared: Observed) -> None:
@@ -117,7 +124,7 @@ def test_something_changed(walked: tuple[Path, Tree], change: str) -> None:
 def test_a_process_that_is_killed_is_done_without(
     walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_walk, "_compare", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(shared_walk, "_look_at", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     root, tree = walked
     alone, shared = both(root, tree)
     agree(tree, alone, shared)
@@ -136,7 +143,7 @@ def test_nothing_is_forked_beside_other_threads(
     try:
         listings = listings_of(tree)
         before = ListingsBefore(listings, HASH.size)
-        found = walk_shared(Walker(root, HASH, Scopes(root), before, LATER), listings)
+        found = walk_shared(Walker(root, HASH, Scopes(root), before, LATER), listed_parts(listings))
     finally:
         done.set()
         other.join()

@@ -61,7 +61,7 @@ def record_everything(
     on_folder: OnFolder | None = None,
 ) -> ScanDocument:
     """A scan of everything, for whatever cause."""
-    started = engine.clock.monotonic()
+    started = engine.looking_since
     before = _tree_for_telling(engine)
     with no_cycle_collection():
         looked = look(
@@ -302,7 +302,7 @@ def look(
 ) -> Looked:
     """Walk the workspace and put together its present tree, storing nothing."""
     engine.check_root()
-    observed, first = engine.take_first_look(), False
+    observed, first = engine.take_first_look(), engine.trees.head() is None
     if observed is None or force or on_folder is not None:
         before, first = _before(engine)
         walker = Walker(

@@ -8,6 +8,7 @@ engine, which opens the database and goes on from there.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,8 +28,9 @@ from indexer.engine.tree.results import (
 from indexer.engine.tree.root import check_root, database_files
 from indexer.errors import MerkleError
 from indexer.scan import shared_walk
-from indexer.scan.previous import ListingsBefore
+from indexer.scan.previous import ListingsBefore, NothingBefore, Previous
 from indexer.scan.scopes import Scopes
+from indexer.scan.shared_walk import listed_parts, parts_on_disk, walk_shared
 from indexer.scan.walk import Observed, Walker
 from indexer.store.noted import Noted
 from indexer.store.roots import Remarks
@@ -44,39 +46,40 @@ class FirstLook:
     """What stands, and what is on disk."""
 
     owned: Owned
-    standing: Standing
+    standing: Standing | None
+    """None where nothing has been recorded yet."""
     listings: dict[str, Listing]
     scopes: Scopes
     observed: Observed
     began: float
 
     @property
-    def is_unchanged(self) -> bool:
-        """Whether the database, too, would be left as it is."""
-        remarks = Remarks(pairs(self.observed.skipped), pairs(self.observed.unreadable))
-        return (
-            self.observed.unchanged and not remarks.unreadable and remarks == self.standing.remarks
-        )
+    def unchanged(self) -> Standing | None:
+        """What stands, where the database, too, would be left as it is."""
+        if self.standing is None or not self.observed.unchanged or self.observed.unreadable:
+            return None
+        remarks = Remarks(pairs(self.observed.skipped), ())
+        return self.standing if remarks == self.standing.remarks else None
 
     def scan(self) -> ScanDocument | None:
         """What a scan gives, where nothing has changed."""
-        if not self.is_unchanged:
+        standing = self.unchanged
+        if standing is None:
             return None
         seconds = time.monotonic() - self.began
-        return scan_document(
-            self.standing.root, [], self.observed.hashed, 0, self.standing.remarks, seconds
-        )
+        return scan_document(standing.root, [], self.observed.hashed, 0, standing.remarks, seconds)
 
     def status(self) -> StatusDocument | None:
         """What a status gives, where nothing has changed and nothing has to be counted anew."""
-        owned, counts = self.owned, self.standing.counts
-        if counts is None or not self.is_unchanged:
+        owned, standing = self.owned, self.unchanged
+        counts = standing and standing.counts
+        if standing is None or counts is None:
             return None
         if counts[JOURNAL] != journal_stamp(owned.layout) or counts[CONFIG] != _declared(owned):
             return None
         return status_document(
-            str(owned.root), owned.algorithm.name, self.standing.root, "current",
-            {"added": [], "modified": [], "removed": []}, self.standing.remarks, counts,
+            str(owned.root), owned.algorithm.name, standing.root, "current",
+            {"added": [], "modified": [], "removed": []}, standing.remarks, counts,
             read_only=owned.read_only,
         )  # fmt: skip
 
@@ -93,15 +96,41 @@ def look_first(
     if known is None:
         return None
     standing, listings = known
-    walker = _walker(owned, listings)
+    walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
     walker.progress = progress
     with no_cycle_collection():
         try:
-            observed = shared_walk.walk_shared(walker, listings) if may_fork else walker.walk()
+            parts = listed_parts(listings) if may_fork else []
+            observed = walk_shared(walker, parts)
         except OSError:
             # The ordinary way says what is wrong.
             return None
     return FirstLook(owned, standing, listings, walker.scopes, observed, began)
+
+
+def read_first(
+    owned: Owned, progress: Callable[[int], None] | None, meanwhile: Callable[[], object]
+) -> FirstLook | None:
+    """Read everything by several processes where nothing has ever been recorded.
+
+    Only for a command of its own. None where there is a database, or it does not pay.
+    """
+    began = time.monotonic()
+    if os.path.lexists(owned.layout.database) or os.path.lexists(owned.layout.wal):
+        return None
+    check_root(owned.root, owned.layout, owned.lock_identity)
+    walker = _walker(owned, NothingBefore())
+    walker.progress = progress
+    parts = parts_on_disk(owned.root, walker.scopes)
+    if not parts:
+        return None
+    with no_cycle_collection():
+        try:
+            observed = walk_shared(walker, parts, meanwhile)
+        except OSError:
+            # The ordinary way says what is wrong.
+            return None
+    return FirstLook(owned, None, {}, walker.scopes, observed, began)
 
 
 @contextlib.contextmanager
@@ -116,7 +145,8 @@ def contents_compared(owned: Owned) -> Iterator[Callable[[], bool] | None]:
         yield None
         return
     _, listings = known
-    with shared_walk.contents_compared(_walker(owned, listings), listings) as answer:
+    walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
+    with shared_walk.contents_compared(walker, listings) as answer:
         yield answer
 
 
@@ -134,8 +164,7 @@ def _known(owned: Owned) -> tuple[Standing, dict[str, Listing]] | None:
     return standing, listings
 
 
-def _walker(owned: Owned, listings: dict[str, Listing]) -> Walker:
-    before = ListingsBefore(listings, owned.algorithm.size)
+def _walker(owned: Owned, before: Previous) -> Walker:
     return Walker(
         owned.root, owned.algorithm, Scopes(owned.root), before, SystemClock().now_ns(),
         own=database_files(owned.layout),

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from indexer.engine.owned import Owned
 from indexer.engine.tree.unchanged import FirstLook, look_first
 from indexer.errors import MerkleError
+from indexer.scan.walk import Walker
 from indexer.service.workspace import Workspace
 from indexer.store.layout import Layout
 from indexer.store.standing import forget_standing, read_listings, read_standing, write_standing
@@ -110,9 +111,12 @@ def test_what_was_seen_is_not_looked_at_again(
 ) -> None:
     (indexed / "a.py").write_text("def g():\n    return 1\n")
     monkeypatch.setattr("indexer.engine.tree.scan.Walker", None)
+    walk = Walker.walk
+    monkeypatch.setattr(Walker, "walk", lambda *given: (time.sleep(0.2), walk(*given))[1])
     with Workspace.open(indexed) as opened:
         found = opened.scan()
     assert (found["modified"], found["hashed"]) == (1, 1)
+    assert found["seconds"] > 0.2
 
 
 # -- that it is not
@@ -234,6 +238,31 @@ def test_what_it_finds_is_found_out(indexed: Path, action: str) -> None:
     assert not found["valid"]
     with Workspace.open(indexed) as opened:
         assert opened.validate(content=True) == found
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_first_scan_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for root in (tmp_path / "one", tmp_path / "other"):
+        for number in range(20):
+            folder = root / f"f{number % 4}" / f"g{number}"
+            folder.mkdir(parents=True)
+            (folder / "file.py").write_text(f"x = {number}\n")
+        (root / "f0" / "g0" / "link").symlink_to("file.py")
+        (root / ".gitignore").write_text("g7\nbuild/\n")
+        (root / "f1" / "build").mkdir()
+        os.mkfifo(root / "f2" / "g2" / "pipe")
+        (root / "f3" / "again.py").hardlink_to(root / "f0" / "g0" / "file.py")
+    expected = asked(tmp_path / "one", lambda opened: opened.scan())
+    assert (expected["hashed"], len(expected["skipped"])) == (21, 1)
+    monkeypatch.setattr("indexer.engine.tree.scan.Walker", None)
+    with Command.open(tmp_path / "other") as opened:
+        found: dict[str, Any] = {**opened.scan()}
+    found.pop("seconds")
+    assert found == expected
+    settle()
+    monkeypatch.undo()
+    assert first_look(tmp_path / "other") is not None
+    compare(tmp_path / "other")
 
 
 # -- whatever is done
