@@ -114,6 +114,8 @@ LATE = {
     "engine.settings": {"tomllib", "indexer.shared.masking"},
     "engine.tree.resolve": {"difflib"},  # only for a node that does not exist
     "engine.tree.scan": {"indexer.engine.frames.carrying"},  # most batches rename nothing
+    # only `status`: a scan needs nothing of frames
+    "engine.tree.unchanged": {"indexer.core.tokens", "indexer.engine.frames.types"},
     # what a scan needs nothing of
     "engine.workspace": {
         "indexer.core.tokens",
@@ -129,9 +131,11 @@ LATE = {
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
-    # a client of a service needs no database
+    # a client of a service needs no database, and looks at nothing itself
     "service.workspace": {
         "indexer.engine.durable",
+        "indexer.engine.owned",
+        "indexer.engine.tree.unchanged",
         "indexer.engine.workspace",
         "indexer.service.following",
     },

@@ -309,8 +309,7 @@ def read_everything(
         head = trees.head()
         if head is None:
             return 0, 0, lost, (0, 0)
-        tree = trees.tree_at(head.seq)
-        trees.recorded_ids(head.seq)
+        tree, _ = trees.tree_with_ids(head.seq)
         trees.listings()
         trees.remarks()
         frames = _count_frames(layout.root, database, tree)

@@ -20,7 +20,7 @@ from indexer.store.lock import holder
 class _Opened(Workspace):
     """A workspace that remembers how large it is, where this process looked after it."""
 
-    files = 0
+    may_fork = True
 
     def close(self) -> None:
         if self._engine is not None and is_terminal():

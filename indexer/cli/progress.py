@@ -14,6 +14,8 @@ from indexer.cli.options import Globals
 from indexer.cli.output import print_text
 from indexer.core.paths import on_screen
 from indexer.errors import MerkleError
+from indexer.store.layout import Layout
+from indexer.store.standing import read_standing
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -138,6 +140,10 @@ def _recorded(workspace: Workspace | None) -> int | None:
     if workspace is None:
         return None
     try:
+        # Without the index, where that can be: a scan may do without it too.
+        standing = None if workspace.is_remote else read_standing(Layout(workspace.root))
+        if standing is not None:
+            return standing.root.totals.nodes
         return next((root["nodes"] for root in workspace.log(1)["roots"]), None)
     except MerkleError:
         # What is wrong is told by the work itself.

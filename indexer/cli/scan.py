@@ -15,7 +15,7 @@ from indexer.cli.progress import scan_progress
 from indexer.errors import ExitCode
 
 if TYPE_CHECKING:
-    from indexer.engine.tree.scan import RemarkDocument, ScanDocument
+    from indexer.engine.tree.results import RemarkDocument, ScanDocument
 
 
 @merkle_command("scan")

@@ -23,7 +23,7 @@ from indexer.errors import ExitCode
 from indexer.service.workspace import Workspace
 
 if TYPE_CHECKING:
-    from indexer.engine.tree.status import StatusDocument
+    from indexer.engine.tree.results import StatusDocument
 
 EXIT_CODES: Final = {
     "current": ExitCode.FINE,

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from indexer.core.encodings import count_tokens, encoding_for_model, packaged_encoding
 
+DEFAULT_TOKENIZER = "o200k_base"
 MESSAGE_OVERHEAD = 3
 NAME_OVERHEAD = 1
 REPLY_OVERHEAD = 3

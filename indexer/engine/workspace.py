@@ -7,24 +7,34 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from indexer.core.changes import Change
 from indexer.core.clock import Clock, SystemClock
-from indexer.core.hashing import workspace_hash
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.models.in_flight import InFlight
+from indexer.engine.owned import Owned
 from indexer.engine.tree.recorded import RecordedTree
 from indexer.engine.tree.root import check_root, was_made_here
+from indexer.engine.tree.unchanged import CONFIG, JOURNAL
 from indexer.errors import MerkleError
 from indexer.scan.scopes import Scopes
 from indexer.store.binding import ForeignIndexError
 from indexer.store.database import Database
-from indexer.store.layout import Layout, initialise, read_format, record_format
-from indexer.store.lock import DEFAULT_WAIT, OwnerLock
+from indexer.store.layout import initialise, record_format
+from indexer.store.lock import DEFAULT_WAIT
 from indexer.store.noted import Note, Noted
-from indexer.store.trees import Root, TreeStore
+from indexer.store.roots import Root
+from indexer.store.standing import (
+    Standing,
+    forget_standing,
+    journal_stamp,
+    read_standing,
+    write_listings,
+    write_standing,
+)
+from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
     from indexer.core.tokens import TiktokenCounter
@@ -37,11 +47,11 @@ if TYPE_CHECKING:
     from indexer.engine.search.corpus import Corpus
     from indexer.engine.sessions.open_sessions import OpenSessions
     from indexer.engine.team.exchange import Exchange
+    from indexer.engine.tree.unchanged import FirstLook
     from indexer.scan.large_files import LargeFiles
     from indexer.scan.reading import Between
+    from indexer.scan.walk import Observed
     from indexer.store.journal import Journal
-
-DEFAULT_TOKENIZER: Final = "o200k_base"
 
 
 class Engine:
@@ -54,22 +64,21 @@ class Engine:
         role: str = "command",
         wait: float = DEFAULT_WAIT,
         clock: Clock | None = None,
+        owned: Owned | None = None,
+        first: FirstLook | None = None,
     ) -> None:
-        self.root = root
-        self.layout = Layout(root)
-        self.format = read_format(root, or_older=True)
-        self.algorithm = workspace_hash(self.format.hash_name)
+        """Own it, unless that was done already, and open it; `first` was seen before that."""
+        self._owned = owned = owned or Owned(root, role=role, wait=wait)
+        self.root, self.layout = root, owned.layout
+        self.format, self.algorithm = owned.format, owned.algorithm
+        self.lock_identity, self.read_only = owned.lock_identity, owned.read_only
         self.clock = clock or SystemClock()
-        self.scopes = Scopes(root)
-        self._lock = OwnerLock(self.layout.lock, role)
-        self._lock.acquire(wait)
+        self.scopes = first.scopes if first is not None else Scopes(root)
         try:
-            self.lock_identity = self._lock.identity()
-            self.read_only = self._lock.read_only
-            """Whether the index can be read and nothing can be written to it."""
-            self.database = Database(self.layout.database, read_only=self.read_only)
+            self._standing = first.standing if first is not None else read_standing(self.layout)
+            self.database = self._open_database()
         except BaseException:
-            self._lock.release()
+            self._owned.release()
             raise
         try:
             self.trees = TreeStore(self.database, self.algorithm)
@@ -80,9 +89,15 @@ class Engine:
             self.trees = self._open_trees()
         except BaseException:
             self.database.close(fold=False)
-            self._lock.release()
+            self._owned.release()
             raise
         self.recorded = RecordedTree(self.trees)
+        self._observed: Observed | None = None
+        if first is not None:
+            self._observed, self._began = first.observed, first.began
+            if first.standing is not None:
+                self.recorded.remember(first.listings)
+        self._counts: tuple[int, JsonObject] | None = None
         self.in_flight = InFlight()
         self._opening = threading.RLock()
         self._frames: Frames | None = None
@@ -108,6 +123,8 @@ class Engine:
         """What breaks off long reading on the writing thread of a service that is to end."""
         self.large: LargeFiles | None = None
         """Who reads large files for a service."""
+        self.contents_compared: Callable[[], bool] | None = None
+        """Tells whether another process found all files to have the contents that are recorded."""
         self.in_turns = False
         """Whether others wait for the writing thread, so that nothing may take it for long."""
 
@@ -123,6 +140,13 @@ class Engine:
             raise ForeignIndexError(self.layout.folder)
         self.format = record_format(self.root, self.format)
 
+    def _open_database(self) -> Database:
+        return Database(
+            self.layout.database,
+            read_only=self.read_only,
+            before_writing=lambda: forget_standing(self.layout),
+        )
+
     def _open_trees(self) -> TreeStore:
         """What is recorded; and what was and is gone, before anything is recorded after it."""
         trees = TreeStore(self.database, self.algorithm, self._noted)
@@ -137,7 +161,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the database, then let go of the lock."""
-        ours = False
+        ours, standing = False, None
         try:
             with contextlib.suppress(MerkleError):
                 # No reason to write where another workspace may be now.
@@ -145,6 +169,7 @@ class Engine:
                 ours = True
                 if not self.read_only:
                     self.recorded.flush()
+                    standing = self._moved_standing()
         finally:
             self._close_exchange()
             if self._records is not None:
@@ -153,12 +178,50 @@ class Engine:
                 self._spare_journal.close()
             self.database.close(fold=ours)
             self._noted.close()
-            self._lock.release()
+            if standing is not None:
+                self._write_standing(standing)
+            self._owned.release()
+
+    def _moved_standing(self) -> Standing | None:
+        """What stands when this is closed; None where that is written already, or not known."""
+        head, old, writes = self.trees.head(), self._standing, self.database.writes
+        counts = self._counts[1] if self._counts and self._counts[0] == writes else None
+        if head is None or (old is not None and not writes and counts is None):
+            return None
+        if old is not None and not self.trees.relisted:
+            listed: str | None = old.listed
+        elif self.recorded.looked_at or self.recorded.in_memory:
+            listings = self.trees.listings()
+            listed = None if listings is None else write_listings(self.layout, listings)
+        else:
+            return None
+        return Standing(head, self.recorded.remarks, listed, counts) if listed else None
+
+    def _write_standing(self, standing: Standing) -> None:
+        counts = standing.counts
+        if counts is not None:
+            counts = {**counts, JOURNAL: journal_stamp(self.layout)}
+        write_standing(self.layout, standing._replace(counts=counts))
+
+    def keep_counts(self, counts: JsonObject) -> None:
+        """Hold on to what `status` counted of what is recorded now, for the next one."""
+        self._counts = (self.database.writes, {**counts, CONFIG: self.frames.declared.digest()})
+
+    @property
+    def looking_since(self) -> float:
+        """When the look that comes next began: now, or before the database was opened."""
+        return self.clock.monotonic() if self._observed is None else self._began
+
+    def take_first_look(self) -> Observed | None:
+        """What was seen before the database was opened, once."""
+        observed, self._observed = self._observed, None
+        return observed
 
     def reopen(self) -> None:
         """Open the database again after it failed, and forget what was in memory."""
         self.database.close()
-        self.database = Database(self.layout.database)
+        self._standing = self._observed = self._counts = None
+        self.database = self._open_database()
         self.trees = self._open_trees()
         self.recorded = RecordedTree(self.trees)
         self._close_exchange()
@@ -184,7 +247,7 @@ class Engine:
     @cached_property
     def counter(self) -> TiktokenCounter:
         """Counts tokens; its tables are loaded when the first text is counted."""
-        from indexer.core.tokens import TiktokenCounter
+        from indexer.core.tokens import DEFAULT_TOKENIZER, TiktokenCounter
 
         return TiktokenCounter(encoding_name=DEFAULT_TOKENIZER)
 

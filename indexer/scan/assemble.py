@@ -16,6 +16,10 @@ def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder |
         if seen.lost:
             built[path] = before.made_unreadable(seen.lost) if before else None
             continue
+        if seen.whole:
+            assert before is not None, path
+            built[path] = before
+            continue
         below = {name: built[paths.join(path, name)] for name in seen.folders}
         if seen.entries is None:
             assert before is not None, path
@@ -23,7 +27,9 @@ def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder |
         else:
             entries: dict[str, Entry] = dict(seen.entries)
             entries.update((name, sub.as_entry()) for name, sub in below.items() if sub)
-            built[path] = _reuse(before, Folder.of(old.algorithm, entries))
+            # The old object when nothing differs: identity means "unchanged, stats included".
+            same = before is not None and before.entries == entries
+            built[path] = before if same else Folder.of(old.algorithm, entries)
     return built[start]
 
 
@@ -42,8 +48,3 @@ def _with_new_folders(
         if entry.folder is not None and name not in below:
             changes[name] = None
     return before.with_changes(algorithm, changes) if changes else before
-
-
-def _reuse(before: Folder | None, now: Folder) -> Folder:
-    """The old object when nothing differs, so that identity means "unchanged, stats included"."""
-    return before if before is not None and before.entries == now.entries else now

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -68,6 +69,28 @@ class Scopes:
     def ignores(self, path: str, is_folder: bool) -> bool:
         """Whether a path is left out of the tree."""
         return bool(path) and self.judge(path, is_folder) is not None
+
+    def ignored_of(self, files: Iterable[str]) -> Iterator[str]:
+        """Those of many files that are left out; what can be told of a whole folder is, once."""
+        left_out: dict[str, bool] = {paths.ROOT: False}
+        for folder, listed in groupby(files, key=lambda path: paths.split(path)[0]):
+            if self._leaves_out(folder, left_out):
+                yield from listed
+                continue
+            scope, names = self.of(folder), {paths.split(path)[1]: path for path in listed}
+            doubtful = scope.doubtful(list(map(paths.text_to_os, names)))
+            for name, path in names.items():
+                is_doubtful = paths.text_to_os(name) in doubtful
+                if is_doubtful and scope.ignores(paths.text_to_bytes(name), False):
+                    yield path
+
+    def _leaves_out(self, folder: str, known: dict[str, bool]) -> bool:
+        if folder not in known:
+            above, name = paths.split(folder)
+            known[folder] = self._leaves_out(above, known) or self.of(above).ignores(
+                paths.text_to_bytes(name), True
+            )
+        return known[folder]
 
     def surely_ignores(self, path: str, is_folder: bool) -> bool:
         """Whether rules that a walk has read leave a path out; False where none has been read.

@@ -46,6 +46,8 @@ class SeenFolder:
     folders: list[str] = field(default_factory=list)
     lost: int = 0
     """The error number where the folder itself could not be read: what was known of it stays."""
+    whole: bool = False
+    """Whether everything below it, too, is known to be as it was before."""
 
     def take(self, name: str, answer: Answer) -> None:
         """Store a hashed file, or what was known of it when it could not be read."""
@@ -79,6 +81,9 @@ class Observed:
 
     linked: set[str] = field(default_factory=set)
     """Files with another name besides, under which they can change without an event here."""
+
+    left: list[str] = field(default_factory=list)
+    """Folders that somebody else looks at."""
 
     @property
     def unchanged(self) -> bool:
@@ -126,6 +131,8 @@ class Walker:
     """Called while much is read; what it raises breaks the walk off."""
     large: LargeFiles | None = None
     """Who reads large files, where others wait for this thread."""
+    elsewhere: frozenset[str] = frozenset()
+    """Folders that are left to somebody else."""
 
     _own_inodes: frozenset[int] = field(init=False)
 
@@ -139,38 +146,53 @@ class Walker:
             self.on_folder(start)
         descriptor = open_folder(self.root, start)
         with HashPool(self.algorithm, between=self.between, large=self.large) as pool:
-            stack: list[tuple[int, str, Scope | None, list[str]]] = []
+            stack: list[_Level] = []
             try:
                 seen, scope = self._look(observed, pool, descriptor, start, None)
             except BaseException:
                 os.close(descriptor)
                 raise
             stack.append((descriptor, start, scope, list(reversed(seen.folders))))
-            try:
-                while stack:
-                    descriptor, _, _, folders = stack[-1]
-                    if not folders:
-                        stack.pop()
-                        pool.release(descriptor)
-                        continue
-                    name = folders.pop()
-                    self._descend(observed, pool, stack, name)
-            finally:
-                for descriptor, *_ in stack:
-                    os.close(descriptor)
-            pool.flush()
-            observed.hashed = pool.hashed
+            self._go_down(observed, pool, stack)
         return observed
 
-    def _descend(
-        self,
-        observed: Observed,
-        pool: HashPool,
-        stack: list[tuple[int, str, Scope | None, list[str]]],
-        name: str,
-    ) -> None:
+    def walk_more(self, observed: Observed, path: str) -> None:
+        """Look at a folder that was left to somebody else, after everything else."""
+        self.elsewhere = self.elsewhere - {path}
+        parent, name = paths.split(path)
+        try:
+            descriptor = open_folder(self.root, parent)
+        except OSError:
+            # Gone since it was listed: the next look sees what is there.
+            observed.folders[parent].folders.remove(name)
+            observed.vanished = True
+            return
+        with HashPool(self.algorithm, between=self.between, large=self.large) as pool:
+            self._go_down(observed, pool, [(descriptor, parent, None, [name])])
+
+    def _go_down(self, observed: Observed, pool: HashPool, stack: list[_Level]) -> None:
+        """Look at the folders that open ones still have to be entered for, and all below them."""
+        try:
+            while stack:
+                descriptor, _, _, folders = stack[-1]
+                if not folders:
+                    stack.pop()
+                    pool.release(descriptor)
+                    continue
+                name = folders.pop()
+                self._descend(observed, pool, stack, name)
+        finally:
+            for descriptor, *_ in stack:
+                os.close(descriptor)
+        pool.flush()
+        observed.hashed += pool.hashed
+
+    def _descend(self, observed: Observed, pool: HashPool, stack: list[_Level], name: str) -> None:
         parent, parent_path, parent_scope, _ = stack[-1]
         path = paths.join(parent_path, name)
+        if path in self.elsewhere:
+            observed.left.append(path)
+            return
         if paths.depth(path) > MAX_DEPTH:
             observed.skipped.append(Remark(path, f"nested deeper than {MAX_DEPTH} folders"))
             observed.folders[parent_path].folders.remove(name)
@@ -321,6 +343,8 @@ class Walker:
         seen.entries[name] = Entry(Kind.LINK, content_id, stat.st_size, packed)
 
 
+# An open folder, its path, its rules where they are at hand, and the folders still to be entered.
+_Level = tuple[int, str, Scope | None, list[str]]
 # Name in text form and as the system gives it; what lstat said; file or link.
 _SeenFile = tuple[str, str, os.stat_result, Kind]
 

@@ -10,7 +10,7 @@ from indexer.core.changes import Change, summarize
 from indexer.core.kinds import Kind
 from indexer.core.paths import on_screen
 from indexer.engine.make.events import Event
-from indexer.store.trees import Root
+from indexer.store.roots import Root
 
 _NAMED: Final = 3
 

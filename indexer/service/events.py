@@ -12,7 +12,7 @@ from indexer.core.changes import Change, summarize
 
 if TYPE_CHECKING:
     from indexer.engine.make.events import Event
-    from indexer.store.trees import Root
+    from indexer.store.roots import Root
 
 QUEUE: Final = 10_000
 

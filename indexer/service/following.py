@@ -18,7 +18,7 @@ from indexer.service.events import change_events, frame_events, session_event
 
 if TYPE_CHECKING:
     from indexer.engine.make.events import Event
-    from indexer.store.trees import Root
+    from indexer.store.roots import Root
 
 Callback = Callable[[dict[str, Any]], object]
 """Takes one event, as docs/events.md has them."""

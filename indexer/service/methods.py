@@ -87,8 +87,7 @@ if TYPE_CHECKING:
     from indexer.engine.tree.lock import LockDocument
     from indexer.engine.tree.report import ReportDocument
     from indexer.engine.tree.resolve import NodeDocument, WhyIgnoredDocument
-    from indexer.engine.tree.scan import ScanDocument
-    from indexer.engine.tree.status import StatusDocument
+    from indexer.engine.tree.results import ScanDocument, StatusDocument
 
 JsonObject = dict[str, Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
-from indexer.errors import LockedError, UsageError
+from indexer.errors import LockedError, MerkleError, UsageError
 from indexer.service.client import Client, ServiceError, connect
 from indexer.service.methods import Methods
 from indexer.service.operations import OPERATIONS
@@ -21,6 +21,8 @@ from indexer.store.layout import initialise, is_initialised
 from indexer.store.lock import DEFAULT_WAIT
 
 if TYPE_CHECKING:
+    from indexer.engine.owned import Owned
+    from indexer.engine.tree.unchanged import FirstLook
     from indexer.engine.workspace import Engine
     from indexer.service.following import Following
 
@@ -47,6 +49,13 @@ def _spelled(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _load_engine() -> type[Engine]:
+    # Imported late: with a service running, a command never needs the database library.
+    from indexer.engine.workspace import Engine
+
+    return Engine
+
+
 def find_workspace(start: Path | None = None) -> Path:
     """The nearest folder at or above `start` that is marked as a workspace, else `start`."""
     return Path(nearest_workspace(os.path.abspath(start or Path.cwd())))
@@ -55,12 +64,18 @@ def find_workspace(start: Path | None = None) -> Path:
 class Workspace(Methods):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
+    may_fork = False
+    """Whether this process does nothing else, so that it may fork where that is faster."""
+
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
         self.root = root
         self._client = client
         self._wait = wait
         self._engine: Engine | None = None
+        self.files = 0
+        """How many files there are, where this process has just looked at them itself."""
         self._followers: list[Following] = []
+        self._beside = contextlib.ExitStack()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None, *, wait: float | None = None) -> Self:
@@ -83,6 +98,7 @@ class Workspace(Methods):
         """Let go of the index, and tell nobody any more."""
         for follower in list(self._followers):
             follower.close()
+        self._beside.close()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -150,6 +166,10 @@ class Workspace(Methods):
         given = {key: _sendable(key, value) for key, value in values.items() if value is not None}
         if operation.creates:
             self.init()
+        if (document := self._unchanged(name, given, progress)) is not None:
+            return document
+        if name == "validate" and given.get("content") and progress is None:
+            self._read_beside()
         marks: dict[str, Any] = {}
 
         def local(engine: Engine) -> Any:
@@ -209,24 +229,92 @@ class Workspace(Methods):
                     raise
                 time.sleep(_PAUSE * random.uniform(0.5, 1.5))
 
+    def _unchanged(
+        self, name: str, given: Mapping[str, Any], progress: Callable[[int], None] | None
+    ) -> Any:
+        """What a scan or status gives where nothing has changed, without opening the database.
+
+        None where something has, or where that cannot be told so: then what was seen is handed on.
+        """
+        plain = all(value is False or key == "wait" for key, value in given.items())
+        if name not in ("scan", "status") or not plain or self._client or self._engine:
+            return None
+        # Imported late: with a service running, a command looks at nothing itself.
+        from indexer.engine.owned import Owned
+        from indexer.engine.tree.unchanged import look_first, read_first
+
+        try:
+            owned = Owned(self.root, wait=0.0)
+        except MerkleError:
+            # The ordinary way waits, or says what is wrong.
+            return None
+        document: Any = None
+        first: FirstLook | None = None
+        try:
+            first = look_first(owned, progress, may_fork=self.may_fork)
+            if first is None and name == "scan" and self.may_fork:
+                # The database library is loaded while others have begun to read.
+                first = read_first(owned, progress, _load_engine)
+            if first is not None:
+                document = first.scan() if name == "scan" else first.status()
+        except MerkleError:
+            first = None
+        except BaseException:
+            owned.release()
+            raise
+        if document is not None:
+            owned.release()
+            self.files = document["files"]
+            return document
+        self._take(self._opened(owned, first))
+        return None
+
+    def _read_beside(self) -> None:
+        """Let another process read the files to be checked, while this one checks the rest."""
+        if self._client or self._engine or not self.may_fork:
+            return
+        # Imported late: with a service running, a command looks at nothing itself.
+        from indexer.engine.owned import Owned
+        from indexer.engine.tree.unchanged import contents_compared
+
+        try:
+            owned = Owned(self.root, wait=0.0)
+        except MerkleError:
+            # The ordinary way waits, or says what is wrong.
+            return
+        try:
+            compared = self._beside.enter_context(contents_compared(owned))
+        except MerkleError:
+            # It is found out again, where it is said as it should be.
+            compared = None
+        except BaseException:
+            owned.release()
+            raise
+        engine = self._opened(owned, None)
+        engine.contents_compared = compared
+        self._take(engine)
+
+    def _opened(self, owned: Owned, first: FirstLook | None) -> Engine:
+        return _load_engine()(self.root, owned=owned, first=first)
+
+    def _take(self, engine: Engine) -> None:
+        self._engine = engine
+        for follower in self._followers:
+            self._tell(engine, follower)
+
     @property
     def _patience(self) -> float:
         return DEFAULT_WAIT if self._wait is None else self._wait
 
     def _attach(self, deadline: float) -> None:
         """Become the owner, or find the service that is; wait for a command that has the lock."""
-        # Imported late: with a service running, a command never needs the database library.
-        from indexer.engine.workspace import Engine
-
         while True:
             self._client = connect(self.root)
             if self._client is not None:
                 return
             try:
                 left = deadline - time.monotonic()
-                self._engine = Engine(self.root, wait=max(0.0, min(left, _SLICE)))
-                for follower in self._followers:
-                    self._tell(self._engine, follower)
+                self._take(_load_engine()(self.root, wait=max(0.0, min(left, _SLICE))))
                 return
             except LockedError:
                 if time.monotonic() >= deadline:

@@ -14,8 +14,9 @@ from typing import Final, TypeVar
 
 from indexer.core import paths
 from indexer.engine.durable.validate import validate
+from indexer.engine.tree.results import ScanDocument
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
-from indexer.engine.tree.scan import ScanDocument, reconcile, record_everything, untold
+from indexer.engine.tree.scan import reconcile, record_everything, untold
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.large_files import LargeFiles

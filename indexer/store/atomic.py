@@ -11,16 +11,24 @@ from typing import IO
 
 
 def write_atomically(
-    target: Path, content: bytes, *, within: Path | None = None, mode: int | None = None
+    target: Path,
+    content: bytes,
+    *,
+    within: Path | None = None,
+    mode: int | None = None,
+    durable: bool = True,
 ) -> None:
-    """Write a file as a whole, durably; raises OSError and leaves the old one where it cannot."""
-    with replacing(target, within=within, mode=mode) as file:
+    """Write a file as a whole; raises OSError and leaves the old one where it cannot.
+
+    One that is not durable may be empty after a power cut, and costs no sync.
+    """
+    with replacing(target, within=within, mode=mode, durable=durable) as file:
         file.write(content)
 
 
 @contextlib.contextmanager
 def replacing(
-    target: Path, *, within: Path | None = None, mode: int | None = None
+    target: Path, *, within: Path | None = None, mode: int | None = None, durable: bool = True
 ) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the target's place, and its permissions, when it is whole.
 
@@ -35,13 +43,15 @@ def replacing(
                 _take_permissions(file.fileno(), target)
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
             os.replace(temporary, target)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-    sync_folder(target.parent)
+    if durable:
+        sync_folder(target.parent)
 
 
 def _take_permissions(descriptor: int, target: Path) -> None:

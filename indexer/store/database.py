@@ -123,8 +123,16 @@ def _translate(error: duckdb.Error | UnicodeDecodeError, doing: str) -> MerkleEr
 class Database:
     """One open database: the writer's connection and cursors for readers."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        before_writing: Callable[[], None] | None = None,
+    ) -> None:
         self._path = path
+        self._before_writing = before_writing
+        """Called once, before the first transaction that may change anything."""
         self.read_only = read_only
         self._damage: str | None = None
         """What the library said when it found that the file is damaged."""
@@ -257,6 +265,9 @@ class Database:
         """All of the statements inside, or none."""
         if self.read_only:
             raise ReadOnlyError
+        if self._before_writing is not None:
+            self._before_writing()
+            self._before_writing = None
         # With room: the commit may fold the WAL into the file, and then has texts in its hands.
         with self._translated("cannot write to the index"), self._room.taken():
             self._connection.begin()

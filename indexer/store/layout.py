@@ -80,6 +80,16 @@ class Layout:
         return self.folder / "noted"
 
     @property
+    def standing(self) -> Path:
+        """What the database held when it was last closed, for who finds that nothing changed."""
+        return self.folder / "standing"
+
+    @property
+    def listings(self) -> Path:
+        """The stat cache as it was then."""
+        return self.folder / "listings"
+
+    @property
     def quarantine(self) -> Path:
         """Where damaged files are put aside."""
         return self.folder / "quarantine"

@@ -21,6 +21,7 @@ from indexer.core.tree import Entry, Folder, Totals, Tree
 from indexer.errors import CorruptError
 from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
 from indexer.store.noted import LostRoots, Noted
+from indexer.store.roots import Remarks, Root
 
 _GONE = 0
 
@@ -29,28 +30,6 @@ _PIECE = 20_000
 
 _FROM = "history_from"
 """What the meta table says the oldest recorded root is, once older ones were forgotten."""
-
-
-class Root(NamedTuple):
-    """One recorded state of the workspace."""
-
-    seq: int
-    root: NodeId
-    content_id: ContentId
-    at_ns: int
-    cause: str
-    totals: Totals
-    added: int
-    modified: int
-    removed: int
-    renamed: int
-
-
-class Remarks(NamedTuple):
-    """What the last scan left out or could not read: (path, reason) pairs."""
-
-    skipped: tuple[tuple[str, str], ...] = ()
-    unreadable: tuple[tuple[str, str], ...] = ()
 
 
 class Listings(NamedTuple):
@@ -90,6 +69,8 @@ class TreeStore:
         self._algorithm = algorithm
         self._head: Root | None = None
         self._lost: list[LostRoots] | None = None
+        self.relisted = False
+        """Whether the stat cache is another one than when this was opened, or lags behind."""
 
     # -- reading
 
@@ -239,14 +220,16 @@ class TreeStore:
                 found.append(Change(path, old, new))
         return found
 
-    def recorded_ids(self, seq: int) -> dict[str, tuple[bytes, bytes]]:
-        """Content id and NodeID of every path present at `seq`, as they were written."""
+    def tree_with_ids(self, seq: int) -> tuple[Tree, dict[str, tuple[bytes, bytes]]]:
+        """The tree as recorded at `seq`; content id and NodeID of every path, as written."""
         rows = self._database.rows(
-            "SELECT path, kind, content_id, node_id FROM node_log WHERE seq <= ?"
+            "SELECT path, kind, content_id, size, node_id FROM node_log WHERE seq <= ?"
             " QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1",
             [seq],
         )
-        return {path: (content, node) for path, kind, content, node in rows if kind != _GONE}
+        tree = _tree_from_rows(self._algorithm, (row[:4] for row in rows), {})
+        ids = {path: (content, node) for path, kind, content, _, node in rows if kind != _GONE}
+        return tree, ids
 
     def log_problems(self) -> list[tuple[int, str]]:
         """Recorded roots that are missing, doubled, or do not match the root's own log row."""
@@ -295,6 +278,7 @@ class TreeStore:
 
     def record(self, batch: Batch) -> Root:
         """Store a batch in one transaction and return the new root."""
+        self.relisted = True
         seq = self._next_seq()
         tree, totals = batch.tree, batch.tree.root.totals
         root = Root(
@@ -362,6 +346,7 @@ class TreeStore:
         tree = source.tree_at(head.seq)
         if (tree.root_id, tree.root.totals) != (head.root, head.totals) or source.log_problems():
             raise CorruptError("the recorded roots and nodes contradict each other")
+        self.relisted = True
         with self._database.transaction() as connection:
             for table in ("node_log", "root_log", "lost_roots"):
                 rows = source._database.stream(f"SELECT * FROM {table} ORDER BY rowid")
@@ -378,6 +363,7 @@ class TreeStore:
 
     def refresh(self, listings: Listings, seq: int, remarks: Remarks | None = None) -> None:
         """Bring the stat cache up to root `seq` where only stats moved or writing had waited."""
+        self.relisted = True
         with self._database.transaction() as connection:
             _replace_listings(connection, listings)
             put_meta(connection, "listed_seq", str(seq))

@@ -6,8 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from benchmarks.floor import hash_all, walk
-from benchmarks.real_rows import copied, small_files
+from benchmarks.real_rows import compiled, copied, small_files
 
 
 def test_the_floor_reads_files_and_no_links(tmp_path: Path) -> None:
@@ -31,3 +33,13 @@ def test_a_folder_is_copied_into_a_repository_that_knows_all_of_it(tmp_path: Pat
     assert told.stdout == b""
     assert len(listed.stdout.splitlines()) == 252
     assert not (tree / ".git").exists()
+
+
+def test_a_program_is_compiled_whatever_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "indexer").mkdir()
+    (tmp_path / "indexer" / "module.py").write_text("x = 1\n")
+    assert compiled(tmp_path) == tmp_path
+    assert list((tmp_path / "indexer" / "__pycache__").glob("module.*.pyc"))

@@ -11,8 +11,7 @@ import pytest
 
 from indexer.cli.progress import PATIENCE, ScanBar, StatusLine
 from indexer.cli.status import never_scanned
-from indexer.engine.tree.scan import ScanDocument
-from indexer.engine.tree.status import StatusDocument
+from indexer.engine.tree.results import ScanDocument, StatusDocument
 from indexer.service.workspace import Workspace
 
 

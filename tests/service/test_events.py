@@ -17,7 +17,7 @@ from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Totals
 from indexer.service import events
 from indexer.service.events import Broadcast
-from indexer.store.trees import Root
+from indexer.store.roots import Root
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from indexer.core.tree import Entry, Folder, Tree
 from indexer.errors import CorruptError
 from indexer.store import trees as module
 from indexer.store.database import Database
-from indexer.store.trees import Batch, Listings, Remarks, Root, TreeStore
+from indexer.store.roots import Remarks, Root
+from indexer.store.trees import Batch, Listings, TreeStore
 
 XXH3 = HASHES["xxh3_128"]
 

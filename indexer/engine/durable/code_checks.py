@@ -34,6 +34,8 @@ class Checked(NamedTuple):
 def check_code(opened: Frames, tree: Tree, error: Callable[[str, str, str], None]) -> Checked:
     """Symbols, uses and words of files against their contents: of all, or of an even sample."""
     known = opened.code.numbers
+    if not known:
+        return Checked(0, 0)
     files: dict[FactsKey, tuple[str, Entry]] = {}
     for path, entry in tree.walk():
         if entry.kind is Kind.FILE and (key := facts_key(path, entry.content_id)) in known:

@@ -25,8 +25,8 @@ from indexer.scan.git import tracked
 from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import INFO_EXCLUDE
 from indexer.scan.walk import reason_of
+from indexer.store.roots import Root
 from indexer.store.sessions import SessionStore
-from indexer.store.trees import Root
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -114,6 +114,7 @@ def _validate(
     engine.database.read_all()
     head = engine.trees.head()
     nodes = frames = 0
+    present: Tree | None = None
     code = Checked(0, 0)
     if head is None:
         findings.could_not("never_scanned", "", "nothing has been recorded yet: run `merkle scan`")
@@ -124,12 +125,12 @@ def _validate(
             frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
             code = check_code(engine.frames, tree, findings.error)
             if content or subset is not None:
-                _check_content(engine, tree, subset, findings, progress)
+                present = _check_content(engine, tree, subset, findings, progress)
             if locked:
                 _check_locked(engine, findings, progress)
         for path, reason in engine.trees.remarks().unreadable:
             findings.could_not("unreadable", path, f"could not be read: {reason}")
-        _check_rules(engine, findings)
+        _check_rules(engine, present, findings)
         if expect_root is not None and not head.root.hex().startswith(expect_root.lower()):
             findings.error(
                 "unexpected_root", "", f"the root is {head.root.hex()}, expected {expect_root}"
@@ -158,11 +159,10 @@ def _validate(
 def _check_stored(engine: Engine, head: Root, findings: _Findings) -> Tree | None:
     """Build the tree from the log and compare every id that was recorded with the one it has."""
     try:
-        tree = engine.trees.tree_at(head.seq)
+        tree, recorded = engine.trees.tree_with_ids(head.seq)
     except MerkleError as error:
         findings.error(error.code, "", error.message)
         return None
-    recorded = engine.trees.recorded_ids(head.seq)
     for path, entry in tree.walk():
         found = recorded.pop(path, None)
         if found is None:
@@ -197,6 +197,7 @@ def _check_listings(engine: Engine, tree: Tree, findings: _Findings) -> None:
         return
     try:
         cached = engine.trees.tree(listings)
+        engine.recorded.loaded(cached)
     except (MerkleError, ValueError) as error:
         findings.error("stat_cache", "", f"the stat cache is unreadable: {error}")
         return
@@ -210,26 +211,30 @@ def _check_content(
     subset: tuple[int, int] | None,
     findings: _Findings,
     progress: Callable[[int], None] | None,
-) -> None:
-    """Read files again and compare, all of them or one part of several."""
+) -> Tree | None:
+    """Read files again and compare, all of them or one part of several; gives what is there now."""
     if subset is not None:
         _check_part(engine, tree, subset, findings)
-        return
+        return None
+    if engine.contents_compared is not None and not findings.errors and engine.contents_compared():
+        # By who was at it meanwhile. Where anything is wrong, what it is is found out here.
+        return tree
     try:
         looked = look(engine, force=True, accept_empty=True, progress=progress)
     except UnavailableError as error:
         findings.could_not("unavailable", "", error.message)
-        return
+        return None
     for remark in looked.unreadable:
         findings.could_not("unreadable", remark.path, f"could not be read: {remark.reason}")
     if looked.tree is None:
-        return
+        return engine.tree
     summary = summarize(tree_changes(tree, looked.tree))
     for code, listed in (
         ("added", summary.added), ("modified", summary.modified), ("removed", summary.removed),
     ):  # fmt: skip
         for path in listed:
             findings.error(f"disk_{code}", path, f"{code} on disk since the last scan")
+    return None if looked.unreadable else looked.tree
 
 
 def _check_locked(
@@ -278,8 +283,8 @@ def _check_file(
         os.close(folder)
 
 
-def _check_rules(engine: Engine, findings: _Findings) -> None:
-    """Warn about what makes roots differ between clones."""
+def _check_rules(engine: Engine, present: Tree | None, findings: _Findings) -> None:
+    """Warn about what makes roots differ in clones; `present` was found by the rules of now."""
     exclude = engine.root / INFO_EXCLUDE
     try:
         lines = exclude.read_bytes().splitlines()
@@ -290,7 +295,7 @@ def _check_rules(engine: Engine, findings: _Findings) -> None:
             "info_exclude", INFO_EXCLUDE,
             "has rules of its own: the root may differ in another clone of the same content",
         )  # fmt: skip
-    hidden = list(_tracked_but_ignored(engine))
+    hidden = list(_tracked_but_ignored(engine, present))
     for path in hidden[:_SHOWN]:
         findings.warning("tracked_ignored", path, "is tracked by git but ignored by a rule here")
     if len(hidden) > _SHOWN:
@@ -298,10 +303,14 @@ def _check_rules(engine: Engine, findings: _Findings) -> None:
         findings.warning("tracked_ignored", "", f"and {more} more tracked files are ignored")
 
 
-def _tracked_but_ignored(engine: Engine) -> Iterator[str]:
+def _tracked_but_ignored(engine: Engine, present: Tree | None) -> Iterator[str]:
     if not (engine.root / ".git").exists():
         return
-    for path in tracked(engine.root):
+    named = tracked(engine.root)
+    if present is not None:
+        # What is in the tree is not ignored.
+        named = [path for path in named if present.get(path) is None]
+    for path in engine.scopes.ignored_of(named):
         # The lock is meant to be committed, and to be no part of the tree it describes.
-        if path != lockfile.NAME and engine.scopes.ignores(path, is_folder=False):
+        if path != lockfile.NAME:
             yield path

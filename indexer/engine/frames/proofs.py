@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import Head, HeadKey
-from indexer.engine.frames.heads import HeadCache
 from indexer.regenerate.plan import EVERY_TYPE, Rules
+
+if TYPE_CHECKING:
+    from indexer.engine.frames.heads import HeadCache
 
 
 class OtherTypes(NamedTuple):

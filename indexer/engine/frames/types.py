@@ -156,6 +156,21 @@ class DeclaredTypes:
             self._settings, self._types = settings, types
             self._read = (text, *ours, *prompt_contents(self._root, self._prompts))
 
+    def digest(self) -> str:
+        """What stands for all that the declared types decide on."""
+        self.refresh()
+        declared = [
+            (
+                name,
+                one.rules,
+                one.input,
+                one.file and one.file.print,
+                one.folder and one.folder.print,
+            )
+            for name, one in self._types.items()
+        ]
+        return hashlib.sha256(repr(declared).encode()).hexdigest()
+
 
 MakeWriter = Callable[[str, Mapping[str, object]], ModelWriter]
 

@@ -23,7 +23,8 @@ from indexer.engine.tree.note_changes import Side, notes_between
 from indexer.errors import UsageError
 from indexer.store.code import CodeStore
 from indexer.store.frames import FrameStore, Made
-from indexer.store.trees import Root, TreeStore
+from indexer.store.roots import Root
+from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine

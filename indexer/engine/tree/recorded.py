@@ -5,7 +5,8 @@ from __future__ import annotations
 from indexer.core import listing
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
-from indexer.store.trees import Listings, Remarks, TreeStore
+from indexer.store.roots import Remarks
+from indexer.store.trees import Listings, TreeStore
 
 
 class RecordedTree:
@@ -19,6 +20,8 @@ class RecordedTree:
         self._listed: Tree | None = None
         """The tree whose listings are in the store; None when that is not known in memory."""
         self._remarks: Remarks | None = None
+        self.looked_at = False
+        """Whether everything was compared with the disk."""
         self.linked: frozenset[str] = frozenset()
         """Files that had another name besides when they were last looked at."""
 
@@ -47,6 +50,11 @@ class RecordedTree:
     def remember(self, listings: dict[str, Listing]) -> None:
         """Hold on to the stat cache that was just read."""
         self._listings = listings
+
+    def loaded(self, tree: Tree) -> None:
+        """Somebody has loaded the recorded tree from its listings: that need not be done again."""
+        if self._tree is None:
+            self._tree = self._listed = tree
 
     def replace(self, tree: Tree | None, remarks: Remarks, *, listed: bool) -> None:
         """Another tree has been recorded (None: the same one), with or without its stat cache."""

@@ -12,8 +12,8 @@ from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.engine.frames.freshness import freshness_of
 from indexer.engine.tree.history import diff, find_root
-from indexer.engine.tree.scan import RemarkDocument
-from indexer.engine.tree.status import ChangesDocument, present_status, recorded_status
+from indexer.engine.tree.results import ChangesDocument, RemarkDocument
+from indexer.engine.tree.status import present_status, recorded_status
 from indexer.errors import UncheckedError
 
 if TYPE_CHECKING:

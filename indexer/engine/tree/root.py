@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indexer.core import filestat, listing, paths
 from indexer.core.kinds import Kind
 from indexer.errors import UncheckedError
 from indexer.store.layout import FOLDER, Layout
-from indexer.store.trees import TreeStore
+
+if TYPE_CHECKING:
+    from indexer.store.trees import TreeStore
 
 
 class UnavailableError(UncheckedError):
@@ -69,6 +72,16 @@ def was_made_here(root: Path, trees: TreeStore, id_size: int) -> bool:
                     if filestat.pack(os.lstat(path)) == listed.stat:
                         return True
     return False
+
+
+def database_files(layout: Layout) -> frozenset[tuple[int, int]]:
+    """The database's files: whoever opens and closes one of them here drops DuckDB's lock."""
+    found = set()
+    for path in (layout.database, layout.wal):
+        with contextlib.suppress(OSError):
+            stat = os.lstat(path)
+            found.add((stat.st_dev, stat.st_ino))
+    return frozenset(found)
 
 
 def is_bare(root: Path) -> bool:

@@ -8,56 +8,34 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from indexer.core import filestat, paths
 from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
 from indexer.core.tree import Tree
-from indexer.engine.tree.root import UnavailableError, is_bare, refuse_emptying
+from indexer.engine.tree.results import ScanDocument, pairs, scan_document
+from indexer.engine.tree.root import (
+    UnavailableError,
+    database_files,
+    is_bare,
+    refuse_emptying,
+)
 from indexer.scan import reconcile as reconciling
 from indexer.scan.assemble import assemble
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous, TreeBefore
 from indexer.scan.reconcile import Reconciled
 from indexer.scan.walk import Observed, Remark, Walker
-from indexer.store.trees import Batch, Listings, Remarks, Root
+from indexer.store.roots import Remarks, Root
+from indexer.store.trees import Batch, Listings
 
 if TYPE_CHECKING:
     from indexer.engine.make.events import Event
     from indexer.engine.workspace import Engine
-    from indexer.store.layout import Layout
 
 Progress = Callable[[int], None]
 OnFolder = Callable[[str], None]
-
-
-class RemarkDocument(TypedDict):
-    """A path that was left out or could not be read."""
-
-    path: str
-    reason: str
-
-
-class ScanDocument(TypedDict):
-    """Result of `scan`."""
-
-    root: str
-    content_id: str
-    nodes: int
-    files: int
-    directories: int
-    links: int
-    bytes: int
-    hashed: int
-    added: int
-    modified: int
-    removed: int
-    renamed: int
-    carried: int
-    skipped: list[RemarkDocument]
-    unreadable: list[RemarkDocument]
-    seconds: float
 
 
 def scan(
@@ -83,7 +61,7 @@ def record_everything(
     on_folder: OnFolder | None = None,
 ) -> ScanDocument:
     """A scan of everything, for whatever cause."""
-    started = engine.clock.monotonic()
+    started = engine.looking_since
     before = _tree_for_telling(engine)
     with no_cycle_collection():
         looked = look(
@@ -228,7 +206,7 @@ def _record_look(
 ) -> tuple[Root, list[Change], list[Event]]:
     head, recorded = engine.trees.head(), engine.recorded
     recorded.linked = looked.linked
-    remarks = Remarks(_pairs(looked.skipped), _pairs(looked.unreadable))
+    remarks = Remarks(pairs(looked.skipped), pairs(looked.unreadable))
     if looked.tree is None:
         assert head is not None
         if remarks != engine.trees.remarks():
@@ -286,10 +264,6 @@ def _tell(
         engine.publish_frames(sorted(moved, key=lambda event: event.path))
 
 
-def _pairs(remarks: Sequence[Remark]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((remark.path, remark.reason) for remark in remarks))
-
-
 def _merged(
     old: tuple[tuple[str, str], ...], again: Reconciled, found: Sequence[Remark]
 ) -> tuple[tuple[str, str], ...]:
@@ -330,13 +304,17 @@ def look(
 ) -> Looked:
     """Walk the workspace and put together its present tree, storing nothing."""
     engine.check_root()
-    before, first = _before(engine)
-    walker = Walker(
-        engine.root, engine.algorithm, engine.scopes, before, engine.clock.now_ns(),
-        trust=not force, on_folder=on_folder, progress=progress, own=_own(engine.layout),
-        between=engine.between, large=None if force else engine.large,
-    )  # fmt: skip
-    observed = _walk(engine, walker)
+    observed, first = engine.take_first_look(), engine.trees.head() is None
+    if observed is None or force or on_folder is not None:
+        before, first = _before(engine)
+        walker = Walker(
+            engine.root, engine.algorithm, engine.scopes, before, engine.clock.now_ns(),
+            trust=not force, on_folder=on_folder, progress=progress,
+            own=database_files(engine.layout), between=engine.between,
+            large=None if force else engine.large,
+        )  # fmt: skip
+        observed = _walk(engine, walker)
+    engine.recorded.looked_at = True
     linked = frozenset(observed.linked)
     if observed.unchanged and not first:
         return Looked(None, observed.hashed, observed.skipped, observed.unreadable, linked)
@@ -347,16 +325,6 @@ def look(
     assert folder is not None
     tree = Tree(engine.algorithm, folder)
     return Looked(tree, observed.hashed, observed.skipped, observed.unreadable, linked)
-
-
-def _own(layout: Layout) -> frozenset[tuple[int, int]]:
-    """The database's files: whoever opens and closes one of them here drops DuckDB's lock."""
-    found = set()
-    for path in (layout.database, layout.database.with_name(layout.database.name + ".wal")):
-        with contextlib.suppress(OSError):
-            stat = os.lstat(path)
-            found.add((stat.st_dev, stat.st_ino))
-    return frozenset(found)
 
 
 def _before(engine: Engine) -> tuple[Previous, bool]:
@@ -400,7 +368,8 @@ def look_again(
     before = engine.tree
     walker = Walker(
         engine.root, engine.algorithm, engine.scopes, TreeBefore(before), engine.clock.now_ns(),
-        on_folder=on_folder, own=_own(engine.layout), between=engine.between, large=engine.large,
+        on_folder=on_folder, own=database_files(engine.layout), between=engine.between,
+        large=engine.large,
     )  # fmt: skip
     try:
         found = reconciling.reconcile(walker, before, dirty)
@@ -426,19 +395,14 @@ def all_of(root: Path, path: str) -> list[tuple[str, bool]]:
     return [(path, True)]
 
 
-def remark_documents(remarks: Iterable[tuple[str, str]]) -> list[RemarkDocument]:
-    """Remarks as JSON has them."""
-    return [{"path": path, "reason": reason} for path, reason in sorted(remarks)]
-
-
 def _document(
     root: Root, looked: Looked, changes: Sequence[Change], carried: int, seconds: float
 ) -> ScanDocument:
     """The result of a scan."""
     # The root already counted what it stands for; without changes it stands for an older step.
-    return _counted(
+    return scan_document(
         root, [root] if changes else [], looked.hashed, carried,
-        Remarks(_pairs(looked.skipped), _pairs(looked.unreadable)), seconds,
+        Remarks(pairs(looked.skipped), pairs(looked.unreadable)), seconds,
     )  # fmt: skip
 
 
@@ -452,27 +416,4 @@ def known_scan(engine: Engine, before: Root, tree: Tree, seconds: float) -> Scan
     since = engine.trees.roots(head.seq - before.seq) if head.seq > before.seq else []
     moved = tree_changes(tree, engine.tree) if since else []
     read = sum(each.new is not None and each.new.kind is Kind.FILE for each in moved)
-    return _counted(head, since, read, 0, engine.recorded.remarks, seconds)
-
-
-def _counted(
-    root: Root, since: Sequence[Root], read: int, carried: int, remarks: Remarks, seconds: float
-) -> ScanDocument:
-    return {
-        "root": root.root.hex(),
-        "content_id": root.content_id.hex(),
-        "nodes": root.totals.nodes,
-        "files": root.totals.files,
-        "directories": root.totals.directories,
-        "links": root.totals.links,
-        "bytes": root.totals.bytes,
-        "hashed": read,
-        "added": sum(each.added for each in since),
-        "modified": sum(each.modified for each in since),
-        "removed": sum(each.removed for each in since),
-        "renamed": sum(each.renamed for each in since),
-        "carried": carried,
-        "skipped": remark_documents(remarks.skipped),
-        "unreadable": remark_documents(remarks.unreadable),
-        "seconds": round(seconds, 3),
-    }
+    return scan_document(head, since, read, 0, engine.recorded.remarks, seconds)

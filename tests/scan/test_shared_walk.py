@@ -1,0 +1,151 @@
+"""A walk that is shared with other processes finds what one alone finds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexer.core import listing
+from indexer.core.hashing import DEFAULT_HASH, workspace_hash
+from indexer.core.listing import Listing
+from indexer.core.tree import Tree
+from indexer.scan import shared_walk
+from indexer.scan.assemble import assemble
+from indexer.scan.previous import ListingsBefore, NothingBefore
+from indexer.scan.scopes import Scopes
+from indexer.scan.shared_walk import listed_parts, walk_shared
+from indexer.scan.walk import Observed, Walker
+
+HASH = workspace_hash(DEFAULT_HASH)
+MAY_FORK = shared_walk._may_fork
+LATER = 1 << 62
+"""When everything is old."""
+
+
+@pytest.fixture
+def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Tree]:
+    """A workspace that was walked, and that is large enough to be shared."""
+    for first in "abc":
+        for second in "xyz":
+            folder = tmp_path / first / second / "deep"
+            folder.mkdir(parents=True)
+            (folder / "file").write_text(f"{first}{second}")
+            (folder.parent / "link").symlink_to("deep/file")
+    os.mkfifo(tmp_path / "b" / "y" / "pipe")
+    (tmp_path / "c" / "z" / "again").hardlink_to(tmp_path / "a" / "x" / "deep" / "file")
+    monkeypatch.setattr(shared_walk, "_WORTH", 0)
+    # The tests themselves may run beside a thread, which does no harm here.
+    monkeypatch.setattr(shared_walk, "_may_fork", lambda: True)
+    # All parts are taken by others, who would otherwise have to be quick.
+    here, drawn = os.getpid(), shared_walk._drawn
+    monkeypatch.setattr(
+        shared_walk,
+        "_drawn",
+        lambda line, parts: iter(()) if os.getpid() == here else drawn(line, parts),
+    )
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    alone = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
+    folder = assemble(Tree.empty(HASH), alone)
+    assert folder is not None
+    return tmp_path, Tree(HASH, folder)
+
+
+def listings_of(tree: Tree) -> dict[str, Listing]:
+    return {path: listing.encode(folder) for path, folder in tree.folders()}
+
+
+def both(root: Path, tree: Tree) -> tuple[Observed, Observed]:
+    """What one process finds, and what several do."""
+    listings = listings_of(tree)
+
+    def walker() -> Walker:
+        return Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
+
+    return walker().walk(), walk_shared(walker(), listed_parts(listings))
+
+
+def agree(tree: Tree, alone: Observed, shared: Observed) -> None:
+    assert shared.left, "nothing was left to others"
+    assert shared.unchanged == alone.unchanged
+    assert sorted(shared.skipped) == sorted(alone.skipped)
+    assert sorted(shared.unreadable) == sorted(alone.unreadable)
+    assert (shared.linked, shared.hashed) == (alone.linked, alone.hashed)
+    one, other = assemble(tree, alone), assemble(tree, shared)
+    assert one is not None
+    assert other is not None
+    assert one.content_id == other.content_id
+
+
+def test_nothing_changed(walked: tuple[Path, Tree]) -> None:
+    root, tree = walked
+    alone, shared = both(root, tree)
+    agree(tree, alone, shared)
+    assert shared.unchanged
+    assert [path for path, _ in shared.skipped] == ["b/y/pipe"]
+    assert shared.linked == {"a/x/deep/file", "c/z/again"}
+    assert assemble(tree, shared) is tree.root
+
+
+def _rewrite(root: Path) -> None:
+    for path in root.glob("*/*/deep/file"):
+        path.write_text("another")
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "edited": lambda root: (root / "a" / "x" / "deep" / "file").write_text("edited"),
+    "edited there": lambda root: (root / "c" / "z" / "deep" / "file").write_text("edited"),
+    "all": _rewrite,
+    "added": lambda root: (root / "b" / "x" / "new").write_text("new"),
+    "removed": lambda root: (root / "b" / "z" / "link").unlink(),
+    "moved away": lambda root: (root / "b" / "y").rename(root / "moved"),
+    "ignored": lambda root: (root / ".gitignore").write_text("deep\n"),
+    "ignored below": lambda root: (root / "b" / ".gitignore").write_text("z\n"),
+    "a link for a folder": lambda root: (
+        (root / "b" / "x").rename(root / "x"),
+        (root / "b" / "x").symlink_to("../x"),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_something_changed(walked: tuple[Path, Tree], change: str) -> None:
+    root, tree = walked
+    CHANGES[change](root)
+    alone, shared = both(root, tree)
+    agree(tree, alone, shared)
+    assert not shared.unchanged
+
+
+def test_a_process_that_is_killed_is_done_without(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_walk, "_look_at", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    root, tree = walked
+    alone, shared = both(root, tree)
+    agree(tree, alone, shared)
+    assert shared.unchanged
+
+
+def test_nothing_is_forked_beside_other_threads(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, tree = walked
+    monkeypatch.setattr(os, "fork", None)
+    monkeypatch.setattr(shared_walk, "_may_fork", MAY_FORK)
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        listings = listings_of(tree)
+        before = ListingsBefore(listings, HASH.size)
+        found = walk_shared(Walker(root, HASH, Scopes(root), before, LATER), listed_parts(listings))
+    finally:
+        done.set()
+        other.join()
+    assert found.unchanged
+    assert not found.left
