@@ -36,6 +36,8 @@ _HEAD_START: Final = 30.0
 class ServedWorkspace(Workspace):
     """For clients that live long: it never owns the index, and finds the service's successor."""
 
+    may_own = False
+
     def _attach(self, deadline: float) -> None:
         self._client = connect(self.root) or start_service(self.root, deadline)
 

@@ -64,6 +64,8 @@ def find_workspace(start: Path | None = None) -> Path:
 class Workspace(Methods):
     """An open workspace. Use `Workspace.open(path)` in a `with` statement."""
 
+    may_own = True
+    """Whether this process may look after the index itself where no service does."""
     may_fork = False
     """Whether this process does nothing else, so that it may fork where that is faster."""
 
@@ -237,7 +239,8 @@ class Workspace(Methods):
         None where something has, or where that cannot be told so: then what was seen is handed on.
         """
         plain = all(value is False or key == "wait" for key, value in given.items())
-        if name not in ("scan", "status") or not plain or self._client or self._engine:
+        asked = name in ("scan", "status") and plain
+        if not asked or not self.may_own or self._client or self._engine:
             return None
         # Imported late: with a service running, a command looks at nothing itself.
         from indexer.engine.owned import Owned
