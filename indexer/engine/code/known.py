@@ -53,8 +53,10 @@ class KnownFacts:
                 known = self._numbers
                 if known is None:
                     known = {}
+                    endings: dict[str, str] = {}
                     for one in self.store.known():
-                        key = (one.content_id, one.ending)
+                        # Many have the same one: it is held once.
+                        key = (one.content_id, endings.setdefault(one.ending, one.ending))
                         if _is_of_today(one):
                             known[key] = one.number
                         else:

@@ -13,8 +13,8 @@ from indexer.core.changes import tree_changes
 from indexer.core.frames import FRAME_ATTRIBUTE, BodyHash, Freshness, Head
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.freshness import Judged, freshness_of, judge
 from indexer.engine.frames.few import Slot
+from indexer.engine.frames.freshness import Judged, freshness_of, judge
 from indexer.engine.frames.heads import HeadCache, is_generated
 from indexer.regenerate.plan import HeadOf, Rules, count_wanted, stale_steps
 from indexer.store.sessions import SessionStore

@@ -215,7 +215,8 @@ class KeptCorpus(Corpus):
 
     def _ranking(self, question: Question, anchors: Sequence[str]) -> Ranking:
         assert self._tree is not None
-        self._files.bring_up_to_date(self._tree, self._code.numbers)
+        held = (row.path for row in self._rows.values())
+        self._files.bring_up_to_date(self._tree, self._code.numbers, lambda: held)
         return Ranking(
             question, self._tree, self._files, self._postings, self._code.store, anchors,
             self._symbols,

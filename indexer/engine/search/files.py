@@ -29,10 +29,13 @@ def needle_of(word: str) -> str:
 
 
 class Names:
-    """The names of a tree as one text, in which a word is found without reading them all."""
+    """The names of a tree as one text, in which a word is found without reading them all.
 
-    def __init__(self, tree: Tree) -> None:
-        self._paths = [path for path, _ in tree.walk() if path]
+    Paths that are known already are given, so as not to hold them twice.
+    """
+
+    def __init__(self, tree: Tree, same: Mapping[str, str]) -> None:
+        self._paths = [same.get(path, path) for path, _ in tree.walk() if path]
         names = [paths.split(path)[1].lower().replace("_", "") for path in self._paths]
         self._text = "\n".join(names)
         self._starts = array("I", [0, *accumulate(len(name) + 1 for name in names)])
@@ -117,13 +120,19 @@ class Files:
         """Files whose facts are not stored yet; till then those count of what frames tell of."""
         self._names: Names | None = None
 
-    def bring_up_to_date(self, tree: Tree, known: Mapping[FactsKey, int]) -> None:
-        """Follow the paths that came and went, and the facts that were found out."""
+    def bring_up_to_date(
+        self, tree: Tree, known: Mapping[FactsKey, int], held: Callable[[], Iterable[str]]
+    ) -> None:
+        """Follow the paths that came and went, and the facts that were found out.
+
+        `held` gives paths that are in memory anyway.
+        """
         old = self._tree
         if old is None:
             self._names = None
+            same = {path: path for path in held()}
             for path, entry in tree.walk():
-                self._put(path, entry, known)
+                self._put(same.get(path, path), entry, known)
         elif old is not tree:
             for path, was, now in tree_changes(old, tree):
                 if was is not None and was.kind is Kind.FILE:
@@ -195,7 +204,7 @@ class Files:
         if self._tree is None:
             return []
         if self._names is None:
-            self._names = Names(self._tree)
+            self._names = Names(self._tree, {path: path for path in self._numbers})
         return self._names.having(word, most)
 
     def live_among(self, numbers: Iterable[int]) -> Iterator[int]:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 READ: Final = 40
 """How many files are read for what their parts are worth."""
 
-_REMEMBERED: Final = 1000
-"""How many files' symbols are kept for the next question."""
+_REMEMBERED: Final = 10_000
+"""How many symbols of files are kept for the next question."""
 
 COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
@@ -222,7 +222,7 @@ class Ranking:
 
     def _with_units(self, hits: Sequence[FileHit], text_of: TextOf) -> list[FileHit]:
         symbols = self._symbols
-        if len(symbols) > _REMEMBERED:
+        if sum(map(len, symbols.values())) > _REMEMBERED:
             symbols.clear()
         symbols.update(self._code.symbols(hit.number for hit in hits if hit.number not in symbols))
         scores = UnitScores(self._weights)
