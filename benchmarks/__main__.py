@@ -15,6 +15,7 @@ from benchmarks import (
     context_rows,
     frame_rows,
     localisation,
+    question_rows,
     real_rows,
     session_rows,
     shared_rows,
@@ -64,6 +65,8 @@ def on_a_tree(work: Path, options: argparse.Namespace) -> Iterator[Row]:
     elif tree is None:
         tree = work / "made"
         make_tree(tree, options.files)
+    if options.only == "questions":
+        return question_rows.rows(tree, work, options.rounds)
     if options.compare:
         return real_rows.compared(tree, work, options.rounds, options.compare)
     return real_rows.rows(tree, work, options.rounds, drop_caches=options.drop_caches)
@@ -76,10 +79,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
     known = "sessions,start,scan,service,edit,frames,status,regenerate,compose,shared"
     parser.add_argument(
-        "--only", help=f"groups to run: {known}; or, alone: real, million, localisation"
+        "--only", help=f"groups to run: {known}; or, alone: real, questions, million, localisation"
     )
     parser.add_argument(
-        "--tree", type=Path, help="real, status, --compare: a folder to measure on; it is copied"
+        "--tree",
+        type=Path,
+        help="real, questions, status, --compare: a folder to measure on; it is copied",
     )
     parser.add_argument(
         "--drop-caches",
@@ -103,8 +108,8 @@ def main() -> int:
     asked = options.only == "localisation"
     if asked and (options.repository is None or options.questions is None):
         parser.error("localisation needs --repository and --questions")
-    if options.only == "real" and options.tree is None:
-        parser.error("real needs --tree")
+    if options.only in ("real", "questions") and options.tree is None:
+        parser.error(f"{options.only} needs --tree")
     if options.drop_caches and not os.access(real_rows.DROP, os.W_OK):
         parser.error(f"--drop-caches needs to write to {real_rows.DROP}: Linux, and root")
     with tempfile.TemporaryDirectory(dir=options.work, prefix="merkle-bench-") as work:
@@ -112,7 +117,7 @@ def main() -> int:
             measured = localisation.rows(
                 Path(work), options.repository, options.questions, options.most, options.details
             )
-        elif options.compare or options.only in ("real", "million"):
+        elif options.compare or options.only in ("real", "questions", "million"):
             measured = on_a_tree(Path(work), options)
         else:
             measured = measure(

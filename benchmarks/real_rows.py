@@ -141,14 +141,14 @@ def _service_rows(side: Side, rounds: int) -> Iterator[Row]:
             (alone,) = take_turns([(None, side.merkle("scan"))], 1)
             scans.append(alone)
             started = time.perf_counter()
-            with _Service(side):
+            with Service(side):
                 side.merkle("status")()
                 starts.append(time.perf_counter() - started)
         yield Row(
             "service start to first answer", statistics.median(starts), "s",
             "scan with nothing changed", statistics.median(scans), 1.5,
         )  # fmt: skip
-        with _Service(side):
+        with Service(side):
             side.merkle("status")()
             scan, status, git = take_turns(
                 [(None, side.merkle("scan")), (None, side.merkle("status")),
@@ -163,13 +163,13 @@ def _service_rows(side: Side, rounds: int) -> Iterator[Row]:
             settings.write_bytes(had)
 
 
-class _Service:
+class Service:
     """A running `merkle watch`, ended by its id."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> int:
         command = [sys.executable, "-P", "-m", "indexer.cli", "-C", str(self._side.tree)]
         self._process = subprocess.Popen(
             [*command, "--quiet", "watch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -179,6 +179,7 @@ class _Service:
             if self._process.poll() is not None:
                 raise RuntimeError("the service did not start")
             time.sleep(0.01)
+        return self._process.pid
 
     def __exit__(self, *exception: object) -> None:
         self._process.terminate()

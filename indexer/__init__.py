@@ -6,8 +6,6 @@ The names below are the public Python API; each is imported when it is first ask
 
 from __future__ import annotations
 
-import importlib
-
 # Not from `typing`, which takes longer to load than Python itself to start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +57,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    # Imported late: a command that is handed over to a service does without.
+    import importlib
+
     if name == "errors":
         return importlib.import_module("indexer.errors")
     if name in _EXPORTS:

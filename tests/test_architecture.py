@@ -95,6 +95,7 @@ LATE = {
         "indexer.web.application",  # only with its page
         "webbrowser",  # only with --open
     },
+    "": {"importlib"},  # a command that is handed over to a service does without
     "compiler.plugins": {"importlib.metadata"},  # entry points are looked up on demand
     "compose.ordering": {"importlib.metadata"},  # entry points are looked up on demand
     "core.encodings": {"tiktoken", "tiktoken.model"},  # the rank tables take long to load
@@ -109,6 +110,7 @@ LATE = {
     # only where the file of a generated frame is gone
     "engine.frames.states": {"indexer.engine.search.manifests"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
+    "engine.search.corpus": {"indexer.engine.search.stored_corpus"},  # a service does without
     "engine.durable.validate": {"indexer.engine.durable.session_checks"},
     # most workspaces have no such file; only `config` shows an address
     "engine.settings": {"tomllib", "indexer.shared.masking"},

@@ -1,21 +1,24 @@
-"""A folder's direct entries as two byte strings: what stat said, and what the content ids are.
+"""A folder's direct entries as byte strings: what stat said, and what the content ids are.
 
 The first is compared whole with what a walk sees, so that an unchanged folder costs one
-comparison and is never decoded.
+comparison. A tree that is read from listings decodes a folder when somebody looks into it.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+import threading
+from typing import Any, Final, NamedTuple
 
 from indexer.core import filestat, paths
+from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
-from indexer.core.tree import Entry, Folder
+from indexer.core.tree import KEEP_RECORDS, Entry, Folder, Totals, encode_entries
 from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
+_TOTALS: Final = struct.Struct(">5Q")
 # Looking a kind up is cheaper than making it from its number.
 _KINDS: Final = {int(kind): kind for kind in Kind}
 HEADS: Final = tuple(
@@ -32,6 +35,8 @@ class Listing(NamedTuple):
 
     stats: bytes
     ids: bytes
+    totals: bytes
+    """What lies below the folder, and how much of it could not be read."""
 
 
 class Listed(NamedTuple):
@@ -45,13 +50,15 @@ class Listed(NamedTuple):
 
 def encode(folder: Folder) -> Listing:
     """The listing of a folder: per entry head, name and, but for a folder, stat; and the ids."""
+    if isinstance(folder, ListedFolder) and (found := folder.listing()) is not None:
+        return found
     stats: list[bytes] = []
     ids: list[bytes] = []
     for name, (kind, content_id, _, stat, _) in folder.entries.items():
         raw = name.encode() if "\\" not in name else paths.text_to_bytes(name)
         stats += (HEADS[kind][len(raw)], raw, stat)
         ids.append(content_id)
-    return Listing(b"".join(stats), b"".join(ids))
+    return Listing(b"".join(stats), b"".join(ids), _TOTALS.pack(*folder.totals, folder.unreadable))
 
 
 def decode(listing: Listing, id_size: int) -> list[Listed]:
@@ -73,7 +80,7 @@ def _columns(
     listing: Listing, id_size: int
 ) -> tuple[list[str], list[Kind], list[ContentId], list[bytes]]:
     """Names, kinds, content ids and stats; those of folders are empty."""
-    stats, ids = listing
+    stats, ids, _ = listing
     raws: list[bytes] = []
     kinds: list[Kind] = []
     found: list[bytes] = []
@@ -111,6 +118,80 @@ def _damaged() -> CorruptError:
         "the stat cache contains a listing that is no listing",
         hint="run `merkle doctor` for what to do",
     )
+
+
+class ListedFolder(Folder):
+    """A folder out of listings, decoded and checked when its entries are first asked for."""
+
+    __slots__ = ("_algorithm", "_listings", "_path")
+
+    def __init__(
+        self,
+        algorithm: WorkspaceHash,
+        listings: dict[str, Listing],
+        path: str,
+        content_id: ContentId | None,
+    ) -> None:
+        found = listings.get(path)
+        if found is None:
+            raise CorruptError(
+                f"the stat cache has no entry for {path or 'the root'}",
+                hint="run `merkle doctor` for what to do",
+            )
+        try:
+            *totals, unreadable = _TOTALS.unpack(found.totals)
+        except (struct.error, TypeError):
+            raise _damaged() from None
+        self._algorithm, self._listings, self._path = algorithm, listings, path
+        self.totals, self.unreadable = Totals(*totals), unreadable
+        self._begin()
+        if content_id is None:
+            # Nobody lists the root: it is what its entries add up to.
+            self.content_id, self.entries, self._records = self._decoded(found)
+        else:
+            self.content_id = content_id
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there yet: entries, and their records."""
+        if name not in ("entries", "_records"):
+            raise AttributeError(name)
+        with _decoding:
+            found = self._listings.get(self._path)
+            # Taken out by whoever decodes it first.
+            if found is not None:
+                content_id, entries, records = self._decoded(found)
+                if content_id != self.content_id:
+                    raise _damaged()
+                self._records, self.entries = records, entries
+                del self._listings[self._path]
+        return object.__getattribute__(self, name)
+
+    def listing(self) -> Listing | None:
+        """The listing as long as it is not decoded."""
+        return self._listings.get(self._path)
+
+    def listing_of(self, path: str) -> Listing | None:
+        """That of this folder or any below it, by path, as long as that one is not decoded."""
+        return self._listings.get(path)
+
+    def _decoded(
+        self, found: Listing
+    ) -> tuple[ContentId, dict[str, Entry], dict[str, bytes] | None]:
+        algorithm, size_of, entries = self._algorithm, filestat.size_of, dict[str, Entry]()
+        for name, kind, content_id, stat in zip(*_columns(found, algorithm.size), strict=True):
+            if stat:
+                entries[name] = Entry(kind, content_id, size_of(stat), stat)
+            else:
+                path = paths.join(self._path, name)
+                below = ListedFolder(algorithm, self._listings, path, content_id)
+                entries[name] = below.as_entry()
+        encoded = encode_entries(algorithm, entries)
+        keep = len(entries) >= KEEP_RECORDS
+        records = dict(zip(entries, encoded, strict=True)) if keep else None
+        return algorithm.of_folder(encoded, len(encoded)), entries, records
+
+
+_decoding: Final = threading.RLock()
 
 
 def changed(old: Folder | None, new: Folder | None) -> dict[str, Listing | None]:

@@ -14,7 +14,7 @@ from indexer.core.kinds import Kind
 
 # Folders with fewer children are hashed from scratch; larger ones keep their records, so that
 # one edit among 10,000 files does not encode the other 9,999 again.
-_KEEP_RECORDS: Final = 256
+KEEP_RECORDS: Final = 256
 
 
 class Totals(NamedTuple):
@@ -60,6 +60,9 @@ class Folder:
         self.content_id = content_id
         self.totals = totals
         self._records = records
+        self._begin()
+
+    def _begin(self) -> None:
         self._token = object()
         # The folder this one was made from, by its token alone (holding the folder would hold all
         # of its history), and the names that were touched.
@@ -69,9 +72,9 @@ class Folder:
     def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
         """The folder that holds these entries, given in any order."""
         ordered = _in_byte_order(entries)
-        encoded = _encode(algorithm, ordered)
+        encoded = encode_entries(algorithm, ordered)
         content_id = algorithm.of_folder(encoded, len(encoded))
-        keep = len(ordered) >= _KEEP_RECORDS
+        keep = len(ordered) >= KEEP_RECORDS
         records = dict(zip(ordered, encoded, strict=True)) if keep else None
         return cls(ordered, content_id, _sum(ordered), records, _count_unreadable(ordered))
 
@@ -131,7 +134,8 @@ class Folder:
         return Entry(Kind.DIRECTORY, self.content_id, self.totals.bytes, filestat.NO_STAT, self)
 
 
-def _encode(algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> list[bytes]:
+def encode_entries(algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> list[bytes]:
+    """The records that a folder's content id is made of."""
     to_bytes = paths.text_to_bytes
     return algorithm.records(
         (name.encode() if "\\" not in name else to_bytes(name), entry[0], entry[1])

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from indexer.engine.frames.note_labels import NoteLabels
     from indexer.engine.frames.opened import Frames
     from indexer.engine.make.events import Event
-    from indexer.engine.search.corpus import Corpus
+    from indexer.engine.search.corpus import KeptCorpus
     from indexer.engine.sessions.open_sessions import OpenSessions
     from indexer.engine.team.exchange import Exchange
     from indexer.engine.tree.unchanged import FirstLook
@@ -102,7 +102,8 @@ class Engine:
         self._opening = threading.RLock()
         self._frames: Frames | None = None
         self._records: Records | None = None
-        self._corpus: Corpus | None = None
+        self._corpus: KeptCorpus | None = None
+        self._asked = False
         self._sessions: OpenSessions | None = None
         self._note_labels: NoteLabels | None = None
         self._exchange: tuple[object, Exchange | None] | None = None
@@ -295,15 +296,20 @@ class Engine:
             (self._spare_journal or self.records.journal).append(records)
 
     @property
-    def corpus(self) -> Corpus:
+    def corpus(self) -> KeptCorpus:
         """The live heads as a search sees them."""
         # Imported late: most commands search nothing.
-        from indexer.engine.search.corpus import Corpus
+        from indexer.engine.search.corpus import KeptCorpus
 
         with self._opening:
             if self._corpus is None:
-                self._corpus = Corpus(self.frames.heads, self.frames.postings, self.frames.code)
+                self._corpus = KeptCorpus(self.frames.heads, self.frames.postings, self.frames.code)
             return self._corpus
+
+    def is_first_question(self) -> bool:
+        """Whether this process was asked nothing yet and may never be again: a command is not."""
+        first, self._asked = not (self._asked or self.served), True
+        return first
 
     @cached_property
     def places(self) -> Places:

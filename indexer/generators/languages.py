@@ -85,6 +85,9 @@ _BY_INTERPRETER = {
     b"perl": "perl",
 }
 
+WHOLE_NAMES = frozenset(_BY_NAME)
+"""Names that decide as a whole, in lower case."""
+
 
 def ending_of(name: str) -> str:
     """All of a file's name that has a say in its language, so that a rename keeps what is known.

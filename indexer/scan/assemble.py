@@ -10,8 +10,11 @@ from indexer.scan.walk import Observed
 
 def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder | None:
     """The folder at `start` as it is now; None when it was lost and never known."""
+    touched = _touched(observed)
     built: dict[str, Folder | None] = {}
     for path, seen in reversed(observed.folders.items()):
+        if path not in touched and path != start:
+            continue
         before = old.folder(path)
         if seen.lost:
             built[path] = before.made_unreadable(seen.lost) if before else None
@@ -20,7 +23,12 @@ def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder |
             assert before is not None, path
             built[path] = before
             continue
-        below = {name: built[paths.join(path, name)] for name in seen.folders}
+        below = {
+            name: built[where]
+            if (where := paths.join(path, name)) in touched
+            else old.folder(where)
+            for name in seen.folders
+        }
         if seen.entries is None:
             assert before is not None, path
             built[path] = _with_new_folders(old.algorithm, before, below)
@@ -31,6 +39,17 @@ def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder |
             same = before is not None and before.entries == entries
             built[path] = before if same else Folder.of(old.algorithm, entries)
     return built[start]
+
+
+def _touched(observed: Observed) -> set[str]:
+    """The folders that are not as they were, and those around them."""
+    if observed.vanished:
+        return set(observed.folders)
+    touched: set[str] = set()
+    for path, seen in observed.folders.items():
+        if seen.entries is not None or seen.lost:
+            touched.update((path, *paths.ancestors(path)))
+    return touched
 
 
 def _with_new_folders(

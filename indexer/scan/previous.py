@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from indexer.core import listing
-from indexer.core.listing import Listing
+from indexer.core.listing import ListedFolder, Listing
 from indexer.core.tree import Entry, Tree
 
 
@@ -41,7 +41,10 @@ class TreeBefore:
         self._tree = tree
 
     def stats_of(self, path: str) -> bytes | None:
-        """Encoded from the folder in memory."""
+        """Encoded from the folder in memory, or as the stat cache has it."""
+        root = self._tree.root
+        if isinstance(root, ListedFolder) and (found := root.listing_of(path)) is not None:
+            return found.stats
         folder = self._tree.folder(path)
         return None if folder is None else listing.encode(folder).stats
 

@@ -43,7 +43,7 @@ Part = TypeVar("Part")
 
 def listed_parts(listings: Mapping[str, Listing]) -> list[str]:
     """The folders that processes take one after the other; none where that does not pay."""
-    if sum(len(stats) for stats, _ in listings.values()) < _WORTH:
+    if sum(len(each.stats) for each in listings.values()) < _WORTH:
         return []
     return [path for path in listings if path.count("/") == 1][:_MOST_PARTS]
 

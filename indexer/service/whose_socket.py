@@ -7,6 +7,13 @@ running service needs nothing else.
 from __future__ import annotations
 
 import os
+import sys
+
+# Not from `typing`, which takes longer to load than Python itself to start.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import hashlib
+    from collections.abc import Callable
 
 FOLDER = ".merkle"
 MARKERS = (FOLDER, "merkle.toml", ".git")
@@ -27,11 +34,19 @@ def nearest_workspace(start: str) -> str:
 
 def name_of_socket(folder: int) -> str:
     """What the socket of the service of this very `.merkle` is called; a copy's is not the same."""
-    # Imported late: not needed where no service has ever run.
-    import hashlib
-
     stat = os.fstat(folder)
-    return hashlib.sha256(f"{stat.st_dev}:{stat.st_ino}".encode()).hexdigest()[:20] + ".sock"
+    return _sha256()(f"{stat.st_dev}:{stat.st_ino}".encode()).hexdigest()[:20] + ".sock"
+
+
+def _sha256() -> Callable[[bytes], hashlib._Hash]:
+    """The function of that name, without OpenSSL, which `hashlib` loads for others than this."""
+    # Imported late: not needed where no service has ever run.
+    try:
+        name = "_sha2" if sys.version_info >= (3, 12) else "_sha256"
+        found: Callable[[bytes], hashlib._Hash] = __import__(name).sha256
+    except ImportError:
+        from hashlib import sha256 as found
+    return found
 
 
 def is_our_socket(address: str) -> bool:

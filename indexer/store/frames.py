@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from indexer.core.code import CodeFacts, FactsKey
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
+    REPEATING_AGENTS,
     Action,
     BasisHash,
     BodyHash,
@@ -82,6 +83,12 @@ class FrameBatch:
             or self.sessions
             or self.code
         )
+
+    def repeats(self) -> set[BodyHash]:
+        """The new bodies that hold no words of their own: a question finds what they repeat."""
+        written = {one.content for one in self.frames if one.agent not in REPEATING_AGENTS}
+        made = {one.content for one in self.frames if one.agent in REPEATING_AGENTS}
+        return {content for content in self.bodies if content in made and content not in written}
 
 
 class NoteState(NamedTuple):
@@ -251,6 +258,20 @@ class FrameStore:
         """The heads of some types that generators keep at some paths."""
         where = "WHERE path IN (SELECT unnest(?)) AND type IN (SELECT unnest(?))"
         return dict(map(_head, self._database.rows(_HEADS.format(where=where), [places, types])))
+
+    def heads_at(self, places: Sequence[str]) -> dict[HeadKey, Head]:
+        """The heads that generators keep at some paths."""
+        where = "WHERE path IN (SELECT unnest(?::VARCHAR[]))"
+        return dict(map(_head, self._database.rows(_HEADS.format(where=where), [places])))
+
+    def has_type(self, frame_type: str) -> bool:
+        """Whether there is any head of a type."""
+        return bool(
+            self._database.rows("SELECT 1 FROM head_log WHERE type = ? LIMIT 1", [frame_type])
+            or self._database.rows(
+                _NOTES.format(where="n.live AND f.type = ?", order="LIMIT 1"), [frame_type]
+            )
+        )
 
     def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:
         """The newest generation of every key."""

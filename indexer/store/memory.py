@@ -18,7 +18,7 @@ from typing import Final
 
 import duckdb
 
-AT_REST: Final = 64_000_000
+AT_REST: Final = 32_000_000
 """Bytes that suffice for an index of 100,000 nodes; what a query needs beyond it is spilled."""
 
 _SHARE: Final = 2

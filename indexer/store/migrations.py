@@ -316,8 +316,15 @@ _USES: Final = """
     );
 """
 
+_TOTALS: Final = """
+    -- What lies below each folder, so that one can be known without looking into those below it.
+    -- Without it the stat cache is not complete, and is written again.
+    ALTER TABLE listings ADD COLUMN totals BLOB;
+    DELETE FROM meta WHERE key = 'listed_seq';
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING, _PACKS, _LOSSES, _SHORT_HASHES, _NOTES,
-    _SESSION_NAMES, _CODE, _RANKING, _USES,
+    _SESSION_NAMES, _CODE, _RANKING, _USES, _TOTALS,
 )  # fmt: skip
 """Step N brings a store from version N to N + 1."""

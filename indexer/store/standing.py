@@ -127,15 +127,13 @@ def forget_standing(layout: Layout) -> None:
 def write_listings(layout: Layout, listings: Mapping[str, Listing]) -> str | None:
     """Write the stat cache; gives the hash of the file, None where it cannot be written."""
     paths = "\0".join(listings).encode()
-    found = listings.values()
+    columns = list(zip(*listings.values(), strict=True))
     content = b"".join(
         (
             _SIZES.pack(len(listings), len(paths)),
-            array("I", (len(stats) for stats, _ in found)).tobytes(),
-            array("I", (len(ids) for _, ids in found)).tobytes(),
+            *(array("I", map(len, column)).tobytes() for column in columns),
             paths,
-            *(stats for stats, _ in found),
-            *(ids for _, ids in found),
+            *(part for column in columns for part in column),
         )
     )
     try:
@@ -154,7 +152,7 @@ def read_listings(layout: Layout, listed: str) -> dict[str, Listing] | None:
         count, size = _SIZES.unpack_from(content)
         end = _SIZES.size
         columns = []
-        for _ in range(2):
+        for _ in Listing._fields:
             column = array("I")
             column.frombytes(content[end : end + count * column.itemsize])
             end += count * column.itemsize

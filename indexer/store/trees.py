@@ -16,7 +16,7 @@ from indexer.core.changes import Change
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId, NodeId
 from indexer.core.kinds import Kind
-from indexer.core.listing import Listing
+from indexer.core.listing import ListedFolder, Listing
 from indexer.core.tree import Entry, Folder, Totals, Tree
 from indexer.errors import CorruptError
 from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
@@ -160,20 +160,26 @@ class TreeStore:
         listed = self._database.rows("SELECT value FROM meta WHERE key = 'listed_seq'")
         if head is None or not listed or int(listed[0][0]) != head.seq:
             return None
-        rows = self._database.rows("SELECT path, stats, ids FROM listings")
-        return {path: Listing(stats, ids) for path, stats, ids in rows}
+        rows = self._database.rows("SELECT path, stats, ids, totals FROM listings")
+        return {path: Listing(stats, ids, totals) for path, stats, ids, totals in rows}
 
     def tree(self, listings: Mapping[str, Listing] | None = None) -> Tree:
-        """The present tree, from the stat cache where it is complete, else from the log."""
+        """The present tree, from the stat cache where it is complete, else from the log.
+
+        From the stat cache a folder is decoded when it is looked into.
+        """
         if listings is None:
             listings = self.listings()
         if listings is not None:
-            return _tree_from_listings(self._algorithm, listings)
+            # Copied: what is decoded is taken out.
+            root = ListedFolder(self._algorithm, dict(listings), paths.ROOT, None)
+            return Tree(self._algorithm, root)
         head = self.head()
         if head is None:
             return Tree.empty(self._algorithm)
         rows = self._database.rows("SELECT path, stats, ids FROM listings")
-        vouched = _vouched({row[0]: Listing(row[1], row[2]) for row in rows}, self._algorithm.size)
+        listed = {path: Listing(stats, ids, b"") for path, stats, ids in rows}
+        vouched = _vouched(listed, self._algorithm.size)
         return self.tree_at(head.seq, vouched)
 
     def tree_at(self, seq: int, vouched: Mapping[tuple[str, bytes], bytes] | None = None) -> Tree:
@@ -401,7 +407,7 @@ def _replace_listings(connection: duckdb.DuckDBPyConnection, listings: Listings)
             "DELETE FROM listings WHERE path IN (SELECT unnest(?::VARCHAR[]))",
             [list(listings.changed)],
         )
-    rows = [(path, found.stats, found.ids) for path, found in listings.changed.items() if found]
+    rows = [(path, *found) for path, found in listings.changed.items() if found]
     if rows:
         append_rows(connection, "listings", rows)
 
@@ -428,16 +434,6 @@ def _vouched(listings: Mapping[str, Listing], id_size: int) -> dict[tuple[str, b
         for listed in listing.decode(found, id_size)
         if listed.kind is not Kind.DIRECTORY
     }
-
-
-def _tree_from_listings(algorithm: WorkspaceHash, listings: Mapping[str, Listing]) -> Tree:
-    if paths.ROOT not in listings:
-        raise CorruptError(
-            "the stat cache has no entry for the root", hint="run `merkle doctor` for what to do"
-        )
-    size = algorithm.size
-    children = {path: listing.leaves(found, size) for path, found in listings.items()}
-    return _build(algorithm, children)
 
 
 def _tree_from_rows(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.floor import hash_all, walk
+from benchmarks.question_rows import questions
 from benchmarks.real_rows import compiled, copied, small_files
 
 
@@ -43,3 +44,14 @@ def test_a_program_is_compiled_whatever_the_environment_says(
     (tmp_path / "indexer" / "module.py").write_text("x = 1\n")
     assert compiled(tmp_path) == tmp_path
     assert list((tmp_path / "indexer" / "__pycache__").glob("module.*.pyc"))
+
+
+def test_questions_are_made_of_the_words_of_sources_and_the_same_again(tmp_path: Path) -> None:
+    for path in ("src/http_server.py", "src/request_parser.py", "tests/test_lantern.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("")
+    made = questions(tmp_path, 20)
+    assert len(made) == 20
+    assert made == questions(tmp_path, 20)
+    assert len(set(made)) == 2
+    assert not [one for one in made if "lantern" in one]

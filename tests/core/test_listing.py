@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from indexer.core import filestat, listing, paths
 from indexer.core.hashing import HASHES
 from indexer.core.kinds import Kind
-from indexer.core.listing import Listing
-from indexer.core.tree import Entry, Folder
+from indexer.core.listing import ListedFolder, Listing
+from indexer.core.tree import Entry, Folder, Tree
 from indexer.errors import CorruptError
 
 SECOND = 1_000_000_000
@@ -67,7 +68,10 @@ def two_entries() -> Listing:
 @pytest.mark.parametrize("cut", range(1, 60, 3))
 def test_a_shortened_listing_is_damage(cut: int) -> None:
     whole = two_entries()
-    shortened = [Listing(whole.stats[:-cut], whole.ids), Listing(whole.stats, whole.ids[:-cut])]
+    shortened = [
+        whole._replace(stats=whole.stats[:-cut]),
+        whole._replace(ids=whole.ids[:-cut]),
+    ]
     for each in shortened:
         with pytest.raises(CorruptError):
             list(listing.decode(each, 16))
@@ -76,7 +80,7 @@ def test_a_shortened_listing_is_damage(cut: int) -> None:
 def test_an_unknown_kind_is_damage() -> None:
     whole = two_entries()
     with pytest.raises(CorruptError):
-        list(listing.decode(Listing(b"\x09" + whole.stats[1:], whole.ids), 16))
+        list(listing.decode(whole._replace(stats=b"\x09" + whole.stats[1:]), 16))
 
 
 def test_only_folders_that_are_other_objects_are_listed_again() -> None:
@@ -99,6 +103,88 @@ def test_only_folders_that_are_other_objects_are_listed_again() -> None:
     assert listing.changed(old, old) == {}
     assert listing.changed(None, new).keys() == {"", "same", "new", "moved"}
     assert set(listing.changed(new, None).values()) == {None}
+
+
+# -- trees out of listings
+
+
+def three_levels() -> Tree:
+    algorithm = HASHES["xxh3_128"]
+    many = {f"f{number:03}": leaf(algorithm, b"%d" % number) for number in range(300)}
+    unread = leaf(algorithm, b"x")._replace(stat=filestat.unreadable(1, 13))
+    deep = Folder.of(algorithm, {"many": Folder.of(algorithm, many).as_entry(), "x": unread})
+    root = {"deep": deep.as_entry(), "empty": Folder.of(algorithm, {}).as_entry()}
+    return Tree(algorithm, Folder.of(algorithm, root))
+
+
+def listed(tree: Tree, **other: Listing) -> Tree:
+    found = {path: listing.encode(folder) for path, folder in tree.folders()}
+    return Tree(tree.algorithm, ListedFolder(tree.algorithm, {**found, **other}, "", None))
+
+
+def undecoded(tree: Tree) -> list[str]:
+    """The folders that nobody has looked into, as far as one can get without doing so."""
+    root = tree.root
+    assert isinstance(root, ListedFolder)
+    return [path for path in ("deep", "deep/many", "empty") if root.listing_of(path) is not None]
+
+
+def test_a_folder_is_decoded_when_it_is_looked_into() -> None:
+    made = three_levels()
+    read = listed(made)
+    assert read.root_id == made.root_id
+    assert (read.root.totals, read.root.unreadable) == (made.root.totals, 1)
+    assert undecoded(read) == ["deep", "deep/many", "empty"]
+    assert read.get("deep/x") == made.get("deep/x")
+    assert undecoded(read) == ["deep/many", "empty"]
+    # One that is changed is looked into, and one beside it is not.
+    entry = leaf(made.algorithm, b"new")
+    updates = {"deep/many": {"f000": entry}}
+    assert read.with_updates(updates).root_id == made.with_updates(updates).root_id
+    assert undecoded(read) == ["empty"]
+    assert [path for path, _ in read.walk()] == [path for path, _ in made.walk()]
+    assert undecoded(read) == []
+    assert listing.changed(None, read.root) == listing.changed(None, made.root)
+
+
+def test_several_threads_that_look_into_a_folder_see_the_same_one() -> None:
+    read = listed(three_levels())
+    start, seen = threading.Barrier(4), []
+
+    def look() -> None:
+        start.wait()
+        seen.append([id(entry) for _, entry in read.walk("deep/many")])
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(each == seen[0] for each in seen)
+
+
+def test_a_folder_that_is_not_what_its_parent_says_is_damage() -> None:
+    made = three_levels()
+    other = listing.encode(Folder.of(made.algorithm, {"y": leaf(made.algorithm, b"y")}))
+    read = listed(made, **{"deep/many": other})
+    assert read.get("deep/x") is not None
+    for _ in range(2):
+        with pytest.raises(CorruptError):
+            read.get("deep/many/y")
+
+
+def test_a_folder_without_a_listing_is_damage() -> None:
+    made = three_levels()
+    found = {path: listing.encode(folder) for path, folder in made.folders()}
+    del found["deep/many"]
+    read = Tree(made.algorithm, ListedFolder(made.algorithm, found, "", None))
+    with pytest.raises(CorruptError):
+        read.get("deep/x")
+    with pytest.raises(CorruptError):
+        ListedFolder(made.algorithm, {}, "", None)
+    short = listing.encode(made.root)._replace(totals=b"1")
+    with pytest.raises(CorruptError):
+        ListedFolder(made.algorithm, {"": short}, "", None)
 
 
 # -- stats

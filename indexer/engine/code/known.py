@@ -16,9 +16,13 @@ from indexer.store import code as stored
 from indexer.store.code import CodeStore
 
 
+def is_of_today(language: str, made_by: int) -> bool:
+    """Whether facts would be made the same way now."""
+    return made_by == facts_print(language)
+
+
 def _is_of_today(facts: stored.KnownFacts) -> bool:
-    """Whether they would be made the same way now."""
-    return facts.print == facts_print(facts.language)
+    return is_of_today(facts.language, facts.print)
 
 
 class FileOf(NamedTuple):
@@ -49,8 +53,10 @@ class KnownFacts:
                 known = self._numbers
                 if known is None:
                     known = {}
+                    endings: dict[str, str] = {}
                     for one in self.store.known():
-                        key = (one.content_id, one.ending)
+                        # Many have the same one: it is held once.
+                        key = (one.content_id, endings.setdefault(one.ending, one.ending))
                         if _is_of_today(one):
                             known[key] = one.number
                         else:

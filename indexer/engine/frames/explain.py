@@ -9,8 +9,9 @@ from indexer.core import paths
 from indexer.core.frames import GENERATED_AGENT_PREFIX, Freshness, Head
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
+from indexer.engine.frames.few import Slot
 from indexer.engine.frames.freshness import bound_document, fresh_in, judge, stale_child
-from indexer.engine.frames.heads import Slot, is_generated
+from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.read import path_of
 from indexer.engine.frames.recipe import expected_basis

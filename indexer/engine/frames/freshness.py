@@ -196,6 +196,7 @@ def stale_children(
     """The children of a folder whose frames are missing or not current."""
     assert entry.folder is not None
     rules = declared.rules
+    frames.heads.load_heads(paths.join(path, name) for name in entry.folder.entries)
     for name, child in entry.folder.entries.items():
         if rules.wants(child):
             where = paths.join(path, name)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from indexer.core import paths
 from indexer.core.frames import (
     GENERATED_AGENT_PREFIX,
-    REPEATING_AGENTS,
     BodyHash,
     FrameId,
     Head,
@@ -19,12 +18,10 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import ContentId
 from indexer.engine.code.known import KnownFacts
+from indexer.engine.frames.few import FewLookUps, Slot
 from indexer.regenerate.plan import Rules
 from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult, NoteState
 from indexer.store.postings import AT_ONCE, PostingStore, index_bodies, number_bodies
-
-Slot = tuple[str, str]
-"""type, agent"""
 
 _REMEMBERED: Final = 256
 """How many batches back it is known which heads they moved."""
@@ -35,9 +32,6 @@ Moved = tuple[HeadKey, FrameId | None, Head | None]
 """Where what counts moved: the frame that no longer does, and what does from now on."""
 
 _MOST_MOVED = 200_000
-
-FEW: Final = 32
-"""Look-ups that the store answers one by one; who asks for more has everything loaded."""
 
 
 def is_generated(agent: str) -> bool:
@@ -67,10 +61,7 @@ class HeadCache:
         self._bodies: BodyNumbers | None = None
         self._frames: dict[FrameId, int] | None = None
         self._inputs: set[bytes] | None = None
-        self._few_heads: dict[HeadKey, Head | None] = {}
-        self._few_bodies: dict[BodyHash, bool] = {}
-        """What the store was asked for one by one, while nothing is loaded."""
-        self._few_left = FEW
+        self._few = FewLookUps(store)
         self._next_seq: int | None = None
         self._next_number: int | None = None
         self._indexed_below: int | None = None
@@ -110,7 +101,7 @@ class HeadCache:
 
     def notes_at(self, path: str) -> tuple[Live, ...]:
         """The notes of one path that count, the one written last at the end."""
-        if self._slots is None and self._is_one_of_few():
+        if self._slots is None and self._few.is_one():
             return tuple(
                 ((kind, who), head) for (_, kind, who), head, *_ in self.store.live_notes(path)
             )
@@ -142,7 +133,7 @@ class HeadCache:
         if is_generated(key[2]):
             head = self.head(*key)
             return head if head is not None and head.frame_id == frame_id else None
-        if self._slots is None and self._is_one_of_few():
+        if self._slots is None and self._few.is_one():
             note = self.store.note_states([frame_id]).get(frame_id)
             return note.head if note is not None and note.live else None
         notes = (head for _, head in self.notes_at(key[0]))
@@ -150,24 +141,32 @@ class HeadCache:
 
     def head(self, path: str, frame_type: str, agent: str) -> Head | None:
         """One head."""
-        key = (path, frame_type, agent)
         if self._slots is None:
-            if key in self._few_heads:
-                return self._few_heads[key]
-            if self._is_one_of_few():
-                return self._few_heads.setdefault(key, self.store.head(*key))
+            if not is_generated(agent):
+                if self._few.is_one():
+                    return self.store.head(path, frame_type, agent)
+            elif self._few.has_heads_of(path) or self._few.is_one():
+                return self._few.heads_at(path).get((frame_type, agent))
         heads = self.slots.get((frame_type, agent))
         return None if heads is None else heads.get(path)
 
-    def _is_one_of_few(self) -> bool:
-        """Whether this look-up is better answered by the store than by loading everything."""
-        self._few_left -= 1
-        return self._few_left >= 0
+    def has_heads_of(self, path: str) -> bool:
+        """Whether the heads that generators keep at a path are in memory."""
+        return self._slots is not None or self._few.has_heads_of(path)
+
+    def load_heads(self, places: Iterable[str]) -> None:
+        """Read at once the heads that generators keep at some paths, unless all are in memory."""
+        if self._slots is None:
+            self._few.load_heads(places)
+
+    def last_known(self, path: str) -> list[ContentId]:
+        """The contents of a file that its frames were last made from, by type and agent."""
+        return [head.verified for head in self.heads_at(path).values() if head.verified is not None]
 
     def heads_among(self, places: Iterable[str], types: Iterable[str]) -> dict[HeadKey, Head]:
         """The heads of some types at some paths."""
         wanted, kinds = list(places), frozenset(types)
-        if self._slots is None and self._is_one_of_few():
+        if self._slots is None and self._few.is_one():
             return self.store.heads_among(wanted, sorted(kinds))
         return {
             (path, kind, agent): heads[path]
@@ -187,6 +186,9 @@ class HeadCache:
 
     def heads_at(self, path: str) -> dict[Slot, Head]:
         """The heads of one path, in order of type and agent."""
+        if self._slots is None and (self._few.has_heads_of(path) or self._few.is_one()):
+            # Of notes it is the newest.
+            return dict(sorted({**self._few.heads_at(path), **dict(self.notes_at(path))}.items()))
         found = {}
         for slot, heads in sorted(self.slots.copy().items()):
             head = heads.get(path)
@@ -231,14 +233,15 @@ class HeadCache:
     def has_body(self, content: BodyHash) -> bool:
         """Whether a body is stored with its content."""
         if self._bodies is None:
-            if content in self._few_bodies:
-                return self._few_bodies[content]
-            if self._is_one_of_few():
-                return self._few_bodies.setdefault(content, self.store.has_body(content))
+            known = self._few.has_body(content)
+            if known is not None:
+                return known
         return content in self.body_numbers.numbers
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
         """The contents of some bodies, without those that are not there."""
+        if self._bodies is None and self._few.is_one():
+            return self.store.bodies(wanted)
         known = self.body_numbers.numbers
         stored = {content: known[content] for content in wanted if content in known}
         found = self.store.bodies_numbered(stored.values())
@@ -253,9 +256,21 @@ class HeadCache:
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
-        if self._frames is None and self._is_one_of_few():
+        if self._frames is None and self._few.is_one():
             return self.store.has_frame(frame_id)
         return frame_id in self.frame_seqs
+
+    def stored_frames(self, wanted: Collection[FrameId]) -> set[FrameId]:
+        """Those of some frames that are stored."""
+        if self._frames is None and self._few.is_one():
+            return set(self.store.made_at(wanted))
+        return {frame_id for frame_id in wanted if frame_id in self.frame_seqs}
+
+    def has_type(self, frame_type: str) -> bool:
+        """Whether there is any head of a type."""
+        if self._slots is None and self._few.is_one():
+            return self.store.has_type(frame_type)
+        return any(heads for (kind, _), heads in self.slots.copy().items() if kind == frame_type)
 
     @property
     def frame_seqs(self) -> dict[FrameId, int]:
@@ -285,7 +300,7 @@ class HeadCache:
 
     def _has_inputs(self, inputs: bytes) -> bool:
         if self._inputs is None:
-            if self._is_one_of_few():
+            if self._few.is_one():
                 return self.store.has_inputs(inputs)
             self._inputs = self.store.input_hashes()
         return inputs in self._inputs
@@ -324,7 +339,7 @@ class HeadCache:
             if self._next_seq is None:
                 self._next_seq = self.store.next_seq()
             first = self._next_body()
-            repeats = _repeats(batch)
+            repeats = batch.repeats()
             if len(batch.bodies) - len(repeats) <= AT_ONCE and self.indexed_below == first:
                 batch.indexed = index_bodies(batch.bodies, first, repeats)
             else:
@@ -378,12 +393,7 @@ class HeadCache:
 
     def _take_in(self, batch: FrameBatch, seq: int) -> None:
         """What is stored now; a cache that is not loaded will find it there."""
-        self._few_bodies.update(dict.fromkeys(batch.bodies, True))
-        self._few_heads.update(
-            (key, head) for key, head in batch.heads.items() if key in self._few_heads
-        )
-        for note in batch.notes:
-            self._few_heads.pop(note.key, None)
+        self._few.take_in(batch)
         if self._bodies is not None:
             numbers, lengths, _ = batch.indexed
             known = self._bodies.lengths
@@ -462,9 +472,7 @@ class HeadCache:
             # The notes stay until others are loaded with the heads: somebody may be reading them.
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._models = self._next_seq = self._next_number = self._indexed_below = None
-            self._few_left = FEW
-            self._few_heads.clear()
-            self._few_bodies.clear()
+            self._few.clear()
             self._current_below.clear()
             self._code.forget()
             self._step(None)
@@ -489,10 +497,3 @@ class HeadCache:
             return {
                 path for moved in list(self._steps)[len(self._steps) - steps :] for path in moved
             }
-
-
-def _repeats(batch: FrameBatch) -> set[BodyHash]:
-    """The new bodies that hold no words of their own: a question finds what they repeat."""
-    written = {one.content for one in batch.frames if one.agent not in REPEATING_AGENTS}
-    made = {one.content for one in batch.frames if one.agent in REPEATING_AGENTS}
-    return {content for content in batch.bodies if content in made and content not in written}

@@ -16,6 +16,7 @@ from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.code.outlines import OUTLINER, lined_outlines
 from indexer.engine.documents import JsonObject
+from indexer.engine.frames.few import Slot
 from indexer.engine.frames.find import find_frame
 from indexer.engine.frames.freshness import (
     CONTENT_ID,
@@ -26,7 +27,7 @@ from indexer.engine.frames.freshness import (
     judge,
     place_of,
 )
-from indexer.engine.frames.heads import Live, Slot, is_generated
+from indexer.engine.frames.heads import Live, is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.note_records import NO_WORDS
 from indexer.engine.search.corpus import live_corpus

@@ -13,8 +13,9 @@ from indexer.core.changes import tree_changes
 from indexer.core.frames import FRAME_ATTRIBUTE, BodyHash, Freshness, Head
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
+from indexer.engine.frames.few import Slot
 from indexer.engine.frames.freshness import Judged, freshness_of, judge
-from indexer.engine.frames.heads import HeadCache, Slot, is_generated
+from indexer.engine.frames.heads import HeadCache, is_generated
 from indexer.regenerate.plan import HeadOf, Rules, count_wanted, stale_steps
 from indexer.store.sessions import SessionStore
 
@@ -127,11 +128,20 @@ def _take_out_below(
 
 
 def _missing(frames: Frames, tree: Tree, rules: Rules) -> set[str] | int:
-    if not any(
-        heads for (kind, _), heads in frames.heads.slots.copy().items() if kind == rules.type
-    ):
+    heads = frames.heads
+    if not heads.has_type(rules.type):
         return count_wanted(tree, rules)
-    head_of = frames.heads.heads_of(rules.type)
+
+    def head_of(path: str, agent: str) -> Head | None:
+        if not heads.has_heads_of(path):
+            # Whoever goes down into a folder asks for all that is in it.
+            above = paths.split(path)[0]
+            folder = tree.folder(above) if path else None
+            heads.load_heads(
+                [paths.join(above, name) for name in folder.entries] if folder else [path]
+            )
+        return heads.head(path, rules.type, agent)
+
     steps = stale_steps(tree, rules, head_of)
     return {step.path for step in steps if head_of(step.path, rules.agent_for(step.entry)) is None}
 

@@ -398,14 +398,16 @@ def _leave_out(
 
 def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]:
     """Bodies and freshness of some candidates, each read in one query."""
-    bodies = frames.heads.bodies(row.content for row in chunk)
+    heads = frames.heads
+    heads.load_heads(row.path for row in chunk)
+    bodies = heads.bodies([row.content for row in chunk])
+    stored = heads.stored_frames([row.frame_id for row in chunk])
     notes = [row for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)]
     frames.load_notes(tree, ((row.path, row.frame_id) for row in notes))
     loaded = []
     for row in chunk:
-        head = frames.heads.live_frame((row.path, row.type, row.agent), row.frame_id)
-        stored = frames.heads.has_frame(row.frame_id)
-        body = bodies.get(row.content) if stored else None
+        head = heads.live_frame((row.path, row.type, row.agent), row.frame_id)
+        body = bodies.get(row.content) if row.frame_id in stored else None
         if head is None:
             # It moved while this was put together; what was gathered is shown as what it is now.
             judged = Judged(Freshness.STALE, "a later frame took its place")

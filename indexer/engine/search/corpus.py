@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -15,7 +16,6 @@ from indexer.compose.selection import FIRST_OMITTED
 from indexer.core.changes import tree_changes
 from indexer.core.code import CodeSymbol
 from indexer.core.frames import REPEATING_AGENTS, FrameId, Head, HeadKey
-from indexer.core.ids import ContentId
 from indexer.core.tree import Tree
 from indexer.engine.search.files import Files
 from indexer.engine.search.ranking import READ, FileHit, Ranking, TextOf
@@ -49,8 +49,66 @@ class Ranked(NamedTuple):
     """What the score of each candidate is made of."""
 
 
-class Corpus:
-    """One candidate per frame that counts and whose path is in the tree, without history.
+class Corpus(ABC):
+    """One candidate per frame that counts and whose path is in the tree, without history."""
+
+    @abstractmethod
+    def everything(self) -> Sequence[Candidate]:
+        """Every candidate in sequence order; not to be changed."""
+
+    @abstractmethod
+    def digest(self) -> hashlib._Hash:
+        """The hash of all FrameIDs in sequence order, to go on with."""
+
+    @abstractmethod
+    def at(self, paths: Iterable[str]) -> list[Candidate]:
+        """The candidates at some paths."""
+
+    @abstractmethod
+    def _ranking(self, question: Question, anchors: Sequence[str]) -> Ranking:
+        """What a question is worth here."""
+
+    @abstractmethod
+    def _written_found(self, ranking: Ranking) -> dict[Candidate, int]:
+        """The candidates whose own words a question finds, and what these are worth."""
+
+    def rank(
+        self,
+        question: Question,
+        within: Sequence[Candidate] | None,
+        text_of: TextOf,
+        anchors: Sequence[str] = (),
+        pool: int = POOL,
+        read: int = READ,
+    ) -> Ranked:
+        """What a question finds among some candidates, or among all of them."""
+        ranking = self._ranking(question, anchors)
+        written = self._written_found(ranking)
+        hits = ranking.files(pool, text_of, read)
+        allowed = None if within is None else {row.frame_id for row in within}
+        places = dict.fromkeys((*(hit.path for hit in hits), *ranking.folders()))
+        by_path = {hit.path: hit for hit in hits}
+        rows = {row.frame_id: row for row in (*self.at(places), *written)}
+        scores: dict[FrameId, int] = {}
+        parts: dict[FrameId, dict[str, int]] = {}
+        for frame_id, row in rows.items():
+            if allowed is not None and frame_id not in allowed:
+                continue
+            made = ranking.frame(row, by_path.get(row.path), written.get(row, 0))
+            worth = sum(made.values())
+            if worth > 0:
+                scores[frame_id], parts[frame_id] = worth, made
+        chosen = [row for row in rows.values() if row.frame_id in scores]
+        members = self.everything() if within is None else within
+        others = list(islice((row for row in members if row.frame_id not in scores), FIRST_OMITTED))
+        having = ranking.having_words([row.path for row in others])
+        without = [(row, LESS_RELEVANT if row.path in having else NO_MATCH) for row in others]
+        less = min(ranking.others(hits), len(members) - len(chosen))
+        return Ranked(scores, chosen, less, ranking.statistics, without, hits, parts)
+
+
+class KeptCorpus(Corpus):
+    """The corpus in memory, for a process that is asked more than once.
 
     Readers hold the lock while they use it. Bringing it up to date costs what moved since the
     last time.
@@ -66,7 +124,7 @@ class Corpus:
 
     def _clear(self) -> None:
         self._rows: dict[FrameId, Candidate] = {}
-        self._files = Files(self._last_known)
+        self._files = Files(self._heads.last_known)
         self._written: dict[bytes, list[Candidate]] = {}
         """By body, the candidates that have words of their own."""
         self._symbols: dict[int, tuple[CodeSymbol, ...]] = {}
@@ -131,10 +189,6 @@ class Corpus:
                 del self._written[row.content]
         self._ordered = self._digest = None
 
-    def _last_known(self, path: str) -> list[ContentId]:
-        heads = sorted(self._heads.heads_at(path).items())
-        return [head.verified for _, head in heads if head.verified is not None]
-
     # -- reading, with the lock held
 
     def everything(self) -> list[Candidate]:
@@ -159,49 +213,16 @@ class Corpus:
                     found.append(row)
         return found
 
-    def rank(
-        self,
-        question: Question,
-        within: Sequence[Candidate] | None,
-        text_of: TextOf,
-        anchors: Sequence[str] = (),
-        pool: int = POOL,
-        read: int = READ,
-    ) -> Ranked:
-        """What a question finds among some candidates, or among all of them."""
+    def _ranking(self, question: Question, anchors: Sequence[str]) -> Ranking:
         assert self._tree is not None
-        self._files.bring_up_to_date(self._tree, self._code.numbers)
-        ranking = Ranking(
+        held = (row.path for row in self._rows.values())
+        self._files.bring_up_to_date(self._tree, self._code.numbers, lambda: held)
+        return Ranking(
             question, self._tree, self._files, self._postings, self._code.store, anchors,
             self._symbols,
         )  # fmt: skip
-        written = self._written_found(ranking)
-        hits = ranking.files(pool, text_of, read)
-        allowed = None if within is None else {row.frame_id for row in within}
-        places = dict.fromkeys((*(hit.path for hit in hits), *ranking.folders()))
-        by_path = {hit.path: hit for hit in hits}
-        rows = {row.frame_id: row for row in (*self.at(places), *written)}
-        scores: dict[FrameId, int] = {}
-        parts: dict[FrameId, dict[str, int]] = {}
-        for frame_id, row in rows.items():
-            if allowed is not None and frame_id not in allowed:
-                continue
-            made = ranking.frame(row, by_path.get(row.path), written.get(row, 0))
-            worth = sum(made.values())
-            if worth > 0:
-                scores[frame_id], parts[frame_id] = worth, made
-        chosen = [row for row in rows.values() if row.frame_id in scores]
-        members = self.everything() if within is None else within
-        others = (row for row in members if row.frame_id not in scores)
-        without = [
-            (row, LESS_RELEVANT if ranking.has_words(row.path) else NO_MATCH)
-            for row in islice(others, FIRST_OMITTED)
-        ]
-        less = min(ranking.others(hits), len(members) - len(chosen))
-        return Ranked(scores, chosen, less, ranking.statistics, without, hits, parts)
 
     def _written_found(self, ranking: Ranking) -> dict[Candidate, int]:
-        """The candidates whose own words a question finds, and what these are worth."""
         numbers = {
             number: content
             for content in self._written
@@ -220,10 +241,20 @@ OnWritingThread = Callable[[Callable[[], None]], None]
 
 @contextlib.contextmanager
 def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpus]:
-    """The corpus as of now, locked; for a search, with the postings of every body in it."""
-    corpus, heads = engine.corpus, engine.frames.heads
+    """The corpus as of now, locked; for a search, with the postings of every body in it.
+
+    A process that is asked once does not load everything first: the database tells it.
+    """
     if searched:
-        index_what_is_left(heads, engine.on_writing_thread)
+        index_what_is_left(engine.frames.heads, engine.on_writing_thread)
+    if engine.is_first_question():
+        # Imported late: a service does without.
+        from indexer.engine.search.stored_corpus import StoredCorpus
+
+        with contextlib.closing(StoredCorpus(engine, tree)) as stored:
+            yield stored
+        return
+    corpus = engine.corpus
     with corpus.lock:
         corpus.bring_up_to_date(tree)
         yield corpus

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
+from typing import Protocol
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
@@ -21,11 +22,20 @@ LastKnown = Callable[[str], Iterable[ContentId]]
 """The contents of a file that its frames were last made from."""
 
 
-class Names:
-    """The names of a tree as one text, in which a word is found without reading them all."""
+def needle_of(word: str) -> str:
+    """What every name has in it that has a word, in lower case and without underscores."""
+    # A stem is the beginning of its word, but for a last `y` that may have been `ies`.
+    return word[:-1] if word.endswith("y") else word
 
-    def __init__(self, tree: Tree) -> None:
-        self._paths = [path for path, _ in tree.walk() if path]
+
+class Names:
+    """The names of a tree as one text, in which a word is found without reading them all.
+
+    Paths that are known already are given, so as not to hold them twice.
+    """
+
+    def __init__(self, tree: Tree, same: Mapping[str, str]) -> None:
+        self._paths = [same.get(path, path) for path, _ in tree.walk() if path]
         names = [paths.split(path)[1].lower().replace("_", "") for path in self._paths]
         self._text = "\n".join(names)
         self._starts = array("I", [0, *accumulate(len(name) + 1 for name in names)])
@@ -40,8 +50,7 @@ class Names:
         return self._found[known]
 
     def _search(self, word: str) -> Iterator[str]:
-        # A stem is the beginning of its word, but for a last `y` that may have been `ies`.
-        needle = word[:-1] if word.endswith("y") else word
+        needle = needle_of(word)
         at = self._text.find(needle)
         while at >= 0:
             place = bisect_right(self._starts, at) - 1
@@ -49,6 +58,44 @@ class Names:
             if word in words_in(paths.split(path)[1]):
                 yield path
             at = self._text.find(needle, self._starts[place + 1])
+
+
+class FilesSeen(Protocol):
+    """The files as a question sees them."""
+
+    @property
+    def live(self) -> bytearray:
+        """1 for the numbers that a file has."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many numbers are live."""
+        ...
+
+    def numbers(self, paths: Sequence[str]) -> dict[str, int]:
+        """The numbers of the facts of some files, without those that have none, in this order."""
+        ...
+
+    def roles(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        """By number, the role that weighs most among those of its files."""
+        ...
+
+    def paths(self, numbers: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """The files that have the facts of some numbers."""
+        ...
+
+    def is_stale(self, path: str) -> bool:
+        """Whether what is known of a file is of a content that it had before."""
+        ...
+
+    def named(self, word: str, most: int) -> list[str]:
+        """The paths in the tree whose own name has a word; none where too many have it."""
+        ...
+
+    def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Those of some numbers that a file has."""
+        ...
 
 
 class Files:
@@ -64,7 +111,7 @@ class Files:
         """By number of facts, the files that have them."""
         self.live = bytearray()
         """1 for the numbers that a file has."""
-        self.roles = bytearray()
+        self._roles = bytearray()
         """By number, the role that weighs most among those of its files."""
         self.count = 0
         """How many numbers are live."""
@@ -73,13 +120,19 @@ class Files:
         """Files whose facts are not stored yet; till then those count of what frames tell of."""
         self._names: Names | None = None
 
-    def bring_up_to_date(self, tree: Tree, known: Mapping[FactsKey, int]) -> None:
-        """Follow the paths that came and went, and the facts that were found out."""
+    def bring_up_to_date(
+        self, tree: Tree, known: Mapping[FactsKey, int], held: Callable[[], Iterable[str]]
+    ) -> None:
+        """Follow the paths that came and went, and the facts that were found out.
+
+        `held` gives paths that are in memory anyway.
+        """
         old = self._tree
         if old is None:
             self._names = None
+            same = {path: path for path in held()}
             for path, entry in tree.walk():
-                self._put(path, entry, known)
+                self._put(same.get(path, path), entry, known)
         elif old is not tree:
             for path, was, now in tree_changes(old, tree):
                 if was is not None and was.kind is Kind.FILE:
@@ -110,11 +163,11 @@ class Files:
         if more > 0:
             self._paths.extend([()] * more)
             self.live.extend(bytes(more))
-            self.roles.extend(bytes(more))
+            self._roles.extend(bytes(more))
         held, role = self._paths[number], role_of(path)
         self._paths[number] = (*held, path)
         # Roles are in the order of what they weigh.
-        self.roles[number] = min(self.roles[number], role) if held else role
+        self._roles[number] = min(self._roles[number], role) if held else role
         self.count += not held
         self.live[number] = 1
 
@@ -124,28 +177,34 @@ class Files:
         if number is not None:
             held = tuple(one for one in self._paths[number] if one != path)
             self._paths[number] = held
-            self.roles[number] = min(map(role_of, held), default=Role.SOURCE)
+            self._roles[number] = min(map(role_of, held), default=Role.SOURCE)
             self.count -= not held
             self.live[number] = bool(held)
 
-    def number(self, path: str) -> int | None:
-        """The number of a file's facts."""
-        return self._numbers.get(path)
+    def numbers(self, paths: Sequence[str]) -> dict[str, int]:
+        """The numbers of the facts of some files, without those that have none, in this order."""
+        known = self._numbers
+        return {path: known[path] for path in paths if path in known}
+
+    def roles(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        """By number, the role that weighs most among those of its files."""
+        roles = self._roles
+        return {number: roles[number] for number in numbers}
 
     def is_stale(self, path: str) -> bool:
         """Whether what is known of a file is of a content that it had before."""
         return path in self._waiting
 
-    def paths(self, number: int) -> tuple[str, ...]:
-        """The files that have the facts of a number."""
-        return self._paths[number] if number < len(self._paths) else ()
+    def paths(self, numbers: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """The files that have the facts of some numbers."""
+        return {one: self._paths[one] for one in numbers if one < len(self._paths)}
 
     def named(self, word: str, most: int) -> list[str]:
         """The paths in the tree whose own name has a word; none where too many have it."""
         if self._tree is None:
             return []
         if self._names is None:
-            self._names = Names(self._tree)
+            self._names = Names(self._tree, {path: path for path in self._numbers})
         return self._names.having(word, most)
 
     def live_among(self, numbers: Iterable[int]) -> Iterator[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from heapq import nlargest
 from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -33,8 +34,8 @@ from indexer.core.postings import FULL
 from indexer.core.roles import Role, role_of
 from indexer.core.terms import term_of, words_of
 from indexer.core.tree import Tree
-from indexer.engine.search.files import Files
-from indexer.store.postings import BODIES, FILES, PostingStore
+from indexer.engine.search.files import FilesSeen
+from indexer.store.postings import BODIES, FILES, Found, PostingStore
 
 if TYPE_CHECKING:
     from indexer.store.code import CodeStore
@@ -42,11 +43,14 @@ if TYPE_CHECKING:
 READ: Final = 40
 """How many files are read for what their parts are worth."""
 
-_REMEMBERED: Final = 1000
-"""How many files' symbols are kept for the next question."""
+_REMEMBERED: Final = 10_000
+"""How many symbols of files are kept for the next question."""
 
 COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
+
+_MORE: Final = 8
+"""How many times as many files as are wanted are looked at for their role to begin with."""
 
 _HIGH: Final = 48
 """Where in a sum the weights of the words begin that were found; below it is what they give."""
@@ -77,7 +81,7 @@ class Ranking:
         self,
         question: Question,
         tree: Tree,
-        files: Files,
+        files: FilesSeen,
         postings: PostingStore,
         code: CodeStore,
         anchors: Sequence[str],
@@ -116,10 +120,10 @@ class Ranking:
                 sums[number] += gives[gain]
         return sums
 
-    def has_words(self, path: str) -> bool:
-        """Whether a file has a word of the question."""
-        number = self._files.number(path)
-        return number is not None and bool(self._sums[number])
+    def having_words(self, paths: Sequence[str]) -> set[str]:
+        """The files among some paths that have a word of the question."""
+        numbers = self._files.numbers(paths)
+        return {path for path, number in numbers.items() if self._sums[number]}
 
     # -- files
 
@@ -133,32 +137,51 @@ class Ranking:
         """The best files, the best first; of the very best also what their parts are worth."""
         hits = []
         defined = self._definers()
-        for path in sorted(self._pool(pool, defined)):
-            entry = self._tree.get(path)
-            number = self._files.number(path)
-            if entry is None or number is None:
-                continue
-            hits.append(self._file(path, number, defined.get(number, 0)))
+        numbers = self._files.numbers(sorted(self._pool(pool, defined)))
+        for path, number in numbers.items():
+            if self._tree.get(path) is not None:
+                hits.append(self._file(path, number, defined.get(number, 0)))
         hits.sort(key=_order)
         best = self._with_units(hits[:read], text_of)
         return sorted([*best, *hits[read:]], key=_order)
 
     def _pool(self, pool: int, defined: Iterable[int]) -> set[str]:
         """The files that have the most of the question's words, and those named after them."""
-        percents = [percent_of(role, self._question) for role in Role]
-        total, roles, live, low = self._total, self._files.roles, self._files.live, (1 << _HIGH) - 1
+        total, live, low = self._total, self._files.live, (1 << _HIGH) - 1
         worth = {
-            number: covered(made & low, made >> _HIGH, total, ALONE) * percents[roles[number]]
+            number: covered(made & low, made >> _HIGH, total, ALONE)
             for number, made in enumerate(self._sums[: len(live)])
             if made and live[number]
         }
-        best = nlargest(pool, worth.values())
-        least = best[-1] if len(best) == pool else 0
-        numbers = [number for number, one in worth.items() if one >= least]
-        found = {path for number in (*numbers, *defined) for path in self._files.paths(number)}
+        found = {
+            path
+            for paths in self._files.paths([*self._best(pool, worth), *defined]).values()
+            for path in paths
+        }
         for word in self._question.words:
             found.update(self._files.named(word, COMMON_NAME))
         return found
+
+    def _best(self, pool: int, worth: Mapping[int, int]) -> list[int]:
+        """The best numbers by what they are worth in their roles, with all that equal the last.
+
+        Of most files no role has to be known: it would have to be worth more than it can be.
+        """
+        percents = [percent_of(role, self._question) for role in Role]
+        first = nlargest(_MORE * pool, worth, key=worth.__getitem__)
+        weighed = self._weighed_roles(first, worth, percents)
+        least = _least(pool, weighed)
+        if len(first) < len(worth) and worth[first[-1]] * max(percents) >= least:
+            rest = [number for number in worth if number not in weighed]
+            weighed.update(self._weighed_roles(rest, worth, percents))
+            least = _least(pool, weighed)
+        return [number for number, one in weighed.items() if one >= least]
+
+    def _weighed_roles(
+        self, numbers: Sequence[int], worth: Mapping[int, int], percents: Sequence[int]
+    ) -> dict[int, int]:
+        roles = self._files.roles(numbers)
+        return {number: worth[number] * percents[roles[number]] for number in numbers}
 
     def _definers(self) -> dict[int, int]:
         """The files that declare an identifier that the question names, with its weight."""
@@ -199,7 +222,7 @@ class Ranking:
 
     def _with_units(self, hits: Sequence[FileHit], text_of: TextOf) -> list[FileHit]:
         symbols = self._symbols
-        if len(symbols) > _REMEMBERED:
+        if sum(map(len, symbols.values())) > _REMEMBERED:
             symbols.clear()
         symbols.update(self._code.symbols(hit.number for hit in hits if hit.number not in symbols))
         scores = UnitScores(self._weights)
@@ -237,6 +260,14 @@ class Ranking:
         }
         return sorted(found)
 
+    @cached_property
+    def _bodies(self) -> dict[int, Found]:
+        return self._postings.find(BODIES, self._terms.values())
+
+    def bodies_found(self) -> set[int]:
+        """The numbers of all bodies that have a word of the question, dead ones included."""
+        return {number for numbers, _ in self._bodies.values() for number in numbers}
+
     def bodies(self, numbers: Iterable[int]) -> dict[int, int]:
         """What the question is worth in some bodies, by number."""
         wanted = frozenset(numbers)
@@ -244,7 +275,7 @@ class Ranking:
             return {}
         worth: dict[int, int] = {}
         words: dict[int, int] = {}
-        found = self._postings.find(BODIES, self._terms.values())
+        found = self._bodies
         for word, term in self._terms.items():
             weight = self._weights[word]
             for number, gain in zip(*found[term], strict=True):
@@ -283,6 +314,12 @@ def _as_spelled(question: Question, postings: PostingStore, code: CodeStore) -> 
     unknown = [name for name, term in sorted(wholes.items()) if not found[term][0]]
     spelled = {name: near for name in unknown if (near := code.nearest(name))}
     return corrected(question, spelled) if spelled else question
+
+
+def _least(pool: int, weighed: Mapping[int, int]) -> int:
+    """What a number has to be worth to be among the best."""
+    best = nlargest(pool, weighed.values())
+    return best[-1] if len(best) == pool else 0
 
 
 def _order(hit: FileHit) -> tuple[int, str]:

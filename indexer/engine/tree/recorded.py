@@ -22,6 +22,7 @@ class RecordedTree:
         self._remarks: Remarks | None = None
         self.looked_at = False
         """Whether everything was compared with the disk."""
+        self._largest: tuple[Tree, list[str]] | None = None
         self.linked: frozenset[str] = frozenset()
         """Files that had another name besides when they were last looked at."""
 
@@ -34,6 +35,13 @@ class RecordedTree:
             self._tree = self._store.tree(listings)
             self._listed = self._tree if listings is not None else None
         return self._tree
+
+    def largest(self, limit: int) -> list[str]:
+        """The paths of the largest files, looked for once per tree."""
+        tree, known = self.tree, self._largest
+        if known is None or known[0] is not tree:
+            known = self._largest = (tree, tree.largest(limit))
+        return known[1]
 
     @property
     def in_memory(self) -> bool:

@@ -57,7 +57,7 @@ def present_status(engine: Engine) -> tuple[StatusDocument, Tree | None]:
 
 def recorded_status(engine: Engine, state: str) -> StatusDocument:
     """The status of an index that is known to have caught up with the disk."""
-    remarks = engine.trees.remarks()
+    remarks = engine.recorded.remarks
     present = engine.tree if state == "current" else None
     return describe(engine, state, _NO_CHANGES, remarks.skipped, remarks.unreadable, present)
 
@@ -78,7 +78,7 @@ def describe(
         "types": states.types,
         "agents": states.agents,
         "not_fresh": states.stale,
-        "largest": engine.tree.largest(LARGEST) if head else [],
+        "largest": engine.recorded.largest(LARGEST) if head else [],
         "lost": lost_documents(engine.trees),
     }
     moved: ChangesDocument = {

@@ -19,7 +19,7 @@ def test_every_word_of_every_name_is_found(space: Space) -> None:
     for path, _ in tree.walk():
         for word in words_in(paths.split(path)[1]):
             expected.setdefault(word, []).append(path)
-    found = Names(tree)
+    found = Names(tree, {})
     assert {word: found.having(word, 100) for word in expected} == expected
     assert found.having("nowhere", 100) == []
     # Too many say nothing.
