@@ -371,7 +371,8 @@ def test_it_says_the_same_whatever_is_done(actions: list[str]) -> None:
 
 
 @pytest.mark.soak
-@settings(max_examples=150)
+@pytest.mark.timeout(900)
+@settings(max_examples=60)
 @given(_SEQUENCES)
 def test_it_says_the_same_whatever_is_done_at_length(actions: list[str]) -> None:
     _do(actions)
