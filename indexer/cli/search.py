@@ -14,7 +14,6 @@ from indexer.cli.frame_text import freshness, not_made
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text, plain_texts
 from indexer.cli.output import print_json, print_text
-from indexer.cli.progress import search_progress
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
 from indexer.service.methods import Methods
@@ -62,9 +61,9 @@ def command(
       merkle search parse_header --kind symbol,reference
       merkle search "TODO(" --kind text
     """
-    with open_workspace(options) as workspace, search_progress(options) as progress:
+    with open_workspace(options) as workspace:
         asked: dict[str, Any] = {"kinds": kinds} if kinds else {}
-        document = workspace.search(question, limit=limit, types=types, progress=progress, **asked)
+        document = workspace.search(question, limit=limit, types=types, **asked)
     if options.json:
         print_json(document)
     else:
