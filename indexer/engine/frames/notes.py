@@ -292,7 +292,9 @@ def _replaced(
                 f" {paths.on_screen(path) or 'the root'}: {what}",
                 hint="`merkle list-frames NODE` lists the notes that can be",
             )
-        by = frames.store.note_states([frame.frame_id])[frame.frame_id].superseded_by
+        by = None
+        if frames.heads.live_frame((path, frame.type, frame.agent), frame.frame_id) is None:
+            by = frames.store.note_states([frame.frame_id])[frame.frame_id].superseded_by
         if by is not None and _is_withdrawal(frames, by):
             raise FrameRefusedError(
                 f"{frame.frame_id.hex()[:12]} was withdrawn", hint="write without replacing it"
