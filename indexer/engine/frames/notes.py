@@ -379,7 +379,8 @@ def _bound_to(
     if note.seen is not None and not node_id.hex().startswith(note.seen):
         node_id, entry = _as_seen(engine.trees, path, note.seen)
         is_past = True
-    elif note.seen is not None:
+    elif note.seen is not None and note.seen != node_id.hex():
+        # A whole id says clearly which one it is.
         _check_seen(engine.trees, path, note.seen)
     on = note.on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
     if on.startswith(ON_SYMBOL) or (symbol is not None and note.on is not None):
