@@ -151,7 +151,7 @@ def command(
 
     \b
     Examples:
-      merkle compose "where are sockets closed" --budget 4000
+      merkle compose "how is a gauge calibrated" --budget 4000
       merkle compose ingest/saltgauge/store.py --source node --source siblings --require-fresh
       merkle compose --query "retry policy" --record --format messages > context.json
     """

@@ -57,8 +57,8 @@ def command(
 
     \b
     Examples:
-      merkle search "where are sockets closed"
-      merkle search parse_header --kind symbol,reference
+      merkle search "how is a gauge calibrated"
+      merkle search judge --kind symbol,reference
       merkle search "TODO(" --kind text
     """
     with open_workspace(options) as workspace:

@@ -28,7 +28,7 @@ def command(
 
     \b
     Examples:
-      merkle symbols parse_header
+      merkle symbols judge
       merkle symbols 'Test*' --kind class
       merkle symbols '*' --in ingest/saltgauge/store.py
     """

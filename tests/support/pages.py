@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,9 +91,10 @@ def fits_shown(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern + r"\n*", printed.strip("\n") + "\n" if printed else "") is not None
 
 
-def run(text: str, folder: Path, environment: Mapping[str, str], before: str = "") -> list[Ran]:
-    """Run a page's commands in one shell that begins in a folder."""
-    listed = steps(text)
+def run(
+    listed: Sequence[Step], folder: Path, environment: Mapping[str, str], before: str = ""
+) -> list[Ran]:
+    """Run some commands in one shell that begins in a folder."""
     script = [before, "set -o pipefail"]
     for number, step in enumerate(listed):
         script += [f"printf '\\036{number}\\n'", step.command, "printf '\\037%d\\n' $?"]
