@@ -59,7 +59,7 @@ def command(
     Examples:
       merkle search "how is a gauge calibrated"
       merkle search judge --kind symbol,reference
-      merkle search "TODO(" --kind text
+      merkle search "INSERT OR" --kind text
     """
     with open_workspace(options) as workspace:
         asked: dict[str, Any] = {"kinds": kinds} if kinds else {}

@@ -29,7 +29,7 @@ def command(
     \b
     Examples:
       merkle symbols judge
-      merkle symbols 'Test*' --kind class
+      merkle symbols 'Quality*' --kind class
       merkle symbols '*' --in ingest/saltgauge/store.py
     """
     place = None if within is None else from_here(options, within)
