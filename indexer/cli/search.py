@@ -104,6 +104,8 @@ def _excerpt(text: str, marked: re.Pattern[str]) -> list[str]:
 
 
 def _remarks(document: Mapping[str, Any]) -> None:
+    if not document["results"]:
+        print_text("nothing matches", err=True)
     left = document["found"] - len(document["results"])
     if left:
         print_text(f"and {left:,} more: --limit N shows them", err=True)

@@ -255,7 +255,7 @@ async def _follow(
     """Wait for a reason to stop, telling what happens meanwhile."""
     told, is_up = None, False
     while not stop.is_set() and writer.is_alive() and not serving.done():
-        lines.tick()
+        lines.tick(is_busy=bool(writer.work().passes))
         health = writer.health()
         line = _line(health, writer.meter.read())
         if line != told:
