@@ -265,9 +265,7 @@ class FrameStore:
         """Whether there is any head of a type."""
         return bool(
             self._database.rows("SELECT 1 FROM head_log WHERE type = ? LIMIT 1", [frame_type])
-            or self._database.rows(
-                _NOTES.format(where="n.live AND f.type = ?", order="LIMIT 1"), [frame_type]
-            )
+            or self._notes([frame_type], where="n.live AND f.type = ?", order="LIMIT 1")
         )
 
     def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:
