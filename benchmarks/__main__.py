@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import (
     context_rows,
+    editor_rows,
     frame_rows,
     localisation,
     question_rows,
@@ -79,12 +80,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="turns per contender")
     known = "sessions,start,scan,service,edit,frames,status,regenerate,compose,shared"
     parser.add_argument(
-        "--only", help=f"groups to run: {known}; or, alone: real, questions, million, localisation"
+        "--only",
+        help=f"groups to run: {known}; or, alone: real, questions, million, editor, localisation",
     )
     parser.add_argument(
         "--tree",
         type=Path,
-        help="real, questions, status, --compare: a folder to measure on; it is copied",
+        help="real, questions, status, editor, --compare: a folder to measure on; it is copied",
     )
     parser.add_argument(
         "--drop-caches",
@@ -117,6 +119,8 @@ def main() -> int:
             measured = localisation.rows(
                 Path(work), options.repository, options.questions, options.most, options.details
             )
+        elif options.only == "editor":
+            measured = editor_rows.rows(Path(work), options.rounds, options.tree)
         elif options.compare or options.only in ("real", "questions", "million"):
             measured = on_a_tree(Path(work), options)
         else:

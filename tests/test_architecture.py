@@ -53,7 +53,6 @@ HOMES = {
     "openai": {"generators"},
     "psycopg": {"shared"},
     "pygls": {"lsp"},
-    "rich": {"cli"},
     "starlette": {"service", "web", "mcp"},
     "tiktoken": {"core"},
     "tree_sitter": {"generators"},
@@ -80,7 +79,6 @@ LATE = {
     "cli.lsp": {"indexer.lsp.run"},  # the protocol's library loads slowly
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.models": {"indexer.engine.models.settings"},  # only where a model was called
-    "cli.progress": {"rich.console", "rich.progress"},  # only on a terminal
     "cli.team_checks": {
         "indexer.engine.team.exchange",
         "indexer.shared.base",

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import pages
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAME = PROJECT["name"]
@@ -33,55 +35,67 @@ def test_every_install_line_names_this_distribution_and_extras_that_it_has() -> 
     assert extras <= PROJECT["optional-dependencies"].keys()
 
 
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the three installers and nothing else, and the wheel in `wheel/`."""
-    folder = tmp_path_factory.mktemp("install")
-    _run(folder, sys.executable, "-m", "venv", folder / "tools")
-    pip = folder / "tools" / "bin" / "pip"
-    _run(folder, pip, "install", "-q", "pipx", "uv")
-    _run(folder, pip, "wheel", "-q", "--no-deps", "-w", folder / "wheel", REPOSITORY)
-    return folder
-
-
-def _run(folder: Path, *command: str | Path) -> str:
-    environment = {
-        **os.environ,
-        "PIPX_HOME": str(folder / "pipx"),
-        "PIPX_BIN_DIR": str(folder / "bin"),
-        "UV_CACHE_DIR": str(folder / "cache"),
-        "PATH": f"{folder / 'tools' / 'bin'}{os.pathsep}{os.environ['PATH']}",
-    }
-    environment.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+LINES = [
+    line
+    for page in PAGES
+    for line in pages.lines_with(page.read_text(encoding="utf-8"), pages.INSTALLERS)
+]
+EVERYTHING = ",".join(PROJECT["optional-dependencies"].keys() - {"dev"})
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
-@pytest.mark.xdist_group("install")
-@pytest.mark.parametrize("tool", ["pip", "pipx", "uvx"])
-def test_a_built_wheel_works_in_an_empty_environment(tools: Path, tool: str) -> None:
-    (wheel,) = (tools / "wheel").iterdir()
-    assert wheel.name.startswith(NAME.replace("-", "_"))
-    if tool == "pip":
-        _run(tools, sys.executable, "-m", "venv", tools / "own")
-        pip = tools / "own" / "bin" / "pip"
-        _run(tools, pip, "install", "-q", "-c", REPOSITORY / "constraints.txt", f"{wheel}[mcp]")
-        program: list[str | Path] = [tools / "own" / "bin" / "merkle"]
-    elif tool == "pipx":
-        _run(tools, "pipx", "install", wheel)
-        program = [tools / "bin" / "merkle"]
-    else:
-        program = ["uvx", "--from", wheel, "merkle"]
-    assert _run(tools, *program, "--version") == f"merkle {PROJECT['version']}\n"
-    work = tools / f"work-{tool}"
+@pytest.mark.timeout(900)
+def test_the_lines_of_the_pages_install_it_in_an_empty_environment(tmp_path: Path) -> None:
+    """As written: the installers find a built wheel, and what it needs, under its own name."""
+    tools, own, wheels = tmp_path / "tools", tmp_path / "own", tmp_path / "wheels"
+    environment = {
+        **os.environ,
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "PIPX_BIN_DIR": str(tmp_path / "bin"),
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "PATH": os.pathsep.join([f"{own}/bin", f"{tools}/bin", os.environ["PATH"]]),
+    }
+    environment.pop("PYTHONPATH", None)
+
+    def run(*command: str | Path) -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, input="y\n", capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    for folder in (tools, own):
+        run(sys.executable, "-m", "venv", folder)
+    run(tools / "bin" / "pip", "install", "-q", "pipx", "uv")
+    limits = ["-c", str(REPOSITORY / "constraints.txt")]
+    run(
+        tools / "bin" / "pip", "wheel", "-q", *limits, "-w", wheels,
+        f"{REPOSITORY}[{EVERYTHING}]", "pip",
+    )  # fmt: skip
+    # Nothing else is there: whatever the index has under that name is not what is meant.
+    environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    environment |= {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(wheels)}
+
+    work = tmp_path / "work"
     work.mkdir()
     (work / "app.py").write_text('"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n')
-    assert "current" in _run(tools, *program, "-C", work, "watch", "--once") + _run(
-        tools, *program, "-C", work, "status"
-    )
-    assert "def add(a, b)" in _run(tools, *program, "-C", work, "get-node", "app.py")
+    version = f"merkle {PROJECT['version']}\n"
+    arriving = [line for line in LINES if " uninstall " not in line]
+    assert {line.split()[0] for line in arriving} == {"pip", "pipx", "uvx"}
+    for line in arriving:
+        printed = run("bash", "-c", line)
+        if line.startswith("uvx"):
+            assert printed == version
+    for program in (own / "bin" / "merkle", tmp_path / "bin" / "merkle"):
+        assert run(program, "--version") == version
+        run(program, "-C", work, "watch", "--once")
+        assert "def add(a, b)" in run(program, "-C", work, "get-node", "app.py")
+    for extra in ("import mcp", "import pygls", "import psycopg", "import openai"):
+        run(own / "bin" / "python", "-c", extra)
+    leaving = [line for line in LINES if " uninstall " in line]
+    assert {line.split()[0] for line in leaving} == {"pip", "pipx"}
+    for line in leaving:
+        run("bash", "-c", line)
+    assert not (own / "bin" / "merkle").exists()
+    assert not (tmp_path / "bin" / "merkle").exists()

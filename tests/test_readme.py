@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import click
 import pytest
 
+from indexer import Workspace
 from indexer.cli.group import cli
 from tests.support import pages
 from tests.support.model_server import ModelServer
@@ -41,7 +42,7 @@ def test_ci_calls_exactly_the_test_command() -> None:
     assert TESTS in (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
-def _copy_of_what_git_keeps(target: Path, *under: str) -> Path:
+def copy_of_what_git_keeps(target: Path, *under: str) -> Path:
     listing = ["git", "-C", REPOSITORY, "ls-files", "-z", "--cached", "--others"]
     listed = subprocess.run(
         [*listing, "--exclude-standard", "--", *under], capture_output=True, check=True
@@ -56,13 +57,27 @@ def _copy_of_what_git_keeps(target: Path, *under: str) -> Path:
 
 def run_page(page: Path, folder: Path) -> list[pages.Ran]:
     """Run all commands of a page beside a copy of the sample, as a user with their own home."""
-    here = _copy_of_what_git_keeps(folder / "merkle", "sample_workspace")
+    here = copy_of_what_git_keeps(folder / "merkle", "sample_workspace")
     (here / ".venv").symlink_to(sys.prefix)
+    environment = environment_of(folder)
+    text = page.read_text(encoding="utf-8")
+    server = ModelServer()
+    # Where the pages name a server of the reader's, these stand for it.
+    environment["MERKLE_LLM_BASE_URL"] = server.url
+    environment["MERKLE_SHARED_URL"] = f"sqlite://{folder}/team.db" if "shared" in text else ""
+    try:
+        return pages.run(pages.steps(text), here, environment, BEFORE.get(page.name, INDEXED))
+    finally:
+        server.stop()
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """That of a user whose home is in a folder, and who has this very `merkle`."""
     home, runtime = folder / "home", folder / "run"
     home.mkdir()
     runtime.mkdir(mode=0o700)
     (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
-    environment = {
+    return {
         "HOME": str(home),
         "XDG_RUNTIME_DIR": str(runtime),
         "XDG_STATE_HOME": str(home / ".local" / "state"),
@@ -73,15 +88,6 @@ def run_page(page: Path, folder: Path) -> list[pages.Ran]:
         "TZ": "UTC",
         "COLUMNS": "100",
     }
-    text = page.read_text(encoding="utf-8")
-    server = ModelServer()
-    # Where the pages name a server of the reader's, these stand for it.
-    environment["MERKLE_LLM_BASE_URL"] = server.url
-    environment["MERKLE_SHARED_URL"] = f"sqlite://{folder}/team.db" if "shared" in text else ""
-    try:
-        return pages.run(text, here, environment, BEFORE.get(page.name, INDEXED))
-    finally:
-        server.stop()
 
 
 @pytest.fixture
@@ -110,9 +116,39 @@ def test_every_command_runs_as_written_and_prints_what_is_shown(
     assert [one.problem() for one in ran if one.problem()] == []
 
 
+SNIPPETS = [
+    (page, number, body)
+    for page in WRITTEN
+    for number, (_, body) in enumerate(
+        one for one in pages.fences(page.read_text(encoding="utf-8")) if one[0] == "python"
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "number", "body"), SNIPPETS, ids=[f"{page.name}-{n}" for page, n, _ in SNIPPETS]
+)
+def test_every_piece_of_python_runs_as_written(
+    page: Path, number: int, body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder with the sample, which is indexed and knows the agent that a page speaks of."""
+    root = tmp_path / "sample_workspace"
+    copied = copy_of_what_git_keeps(tmp_path / "copy", "sample_workspace")
+    (copied / "sample_workspace").rename(root)
+    monkeypatch.chdir(root if '"."' in body else tmp_path)
+    with Workspace.open(root) as workspace:
+        workspace.scan()
+        workspace.agent_add("helper", "writer")
+    if "/v1/events" in body:
+        # It follows a service, and is run beside one by tests/service/test_example_client.py.
+        compile(body, f"{page.name}-{number}", "exec")
+        return
+    exec(compile(body, f"{page.name}-{number}", "exec"), {"__name__": "__main__"})
+
+
 @pytest.fixture
 def fresh_copy(tmp_path: Path) -> Path:
-    return _copy_of_what_git_keeps(tmp_path / "merkle")
+    return copy_of_what_git_keeps(tmp_path / "merkle")
 
 
 def _run(command: str, folder: Path, **environment: str) -> str:

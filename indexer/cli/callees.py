@@ -20,7 +20,7 @@ def command(options: Globals, symbol: str, sure: str, limit: int) -> int:
 
     \b
     Example:
-      merkle callees Parser.read --sure import
+      merkle callees load --sure import
     """
     return show_edges(
         options,

@@ -10,7 +10,6 @@ from indexer.cli.nodes import as_text
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text, plain_texts
 from indexer.cli.output import print_text
-from indexer.cli.progress import search_progress
 from indexer.errors import ExitCode, UsageError
 from indexer.service.workspace import Workspace
 
@@ -152,11 +151,11 @@ def command(
 
     \b
     Examples:
-      merkle compose "where are sockets closed" --budget 4000
+      merkle compose "how is a gauge calibrated" --budget 4000
       merkle compose ingest/saltgauge/store.py --source node --source siblings --require-fresh
       merkle compose --query "retry policy" --record --format messages > context.json
     """
-    with open_workspace(options) as workspace, search_progress(options) as progress:
+    with open_workspace(options) as workspace:
         if query is None and len(nodes) == 1 and _reads_as_question(options, workspace, nodes[0]):
             query, nodes = nodes[0], ()
             if not options.quiet:
@@ -182,7 +181,6 @@ def command(
             tests=tests,
             docs=docs,
             why=why,
-            progress=progress,
         )
     show_context(document, as_json=options.json, form=form, quiet=options.quiet)
     return ExitCode.FINE

@@ -24,7 +24,7 @@ def command(options: Globals, name: str, at: str | None, limit: int) -> int:
 
     \b
     Examples:
-      merkle definition Parser.read
+      merkle definition ReadingStore.add
       merkle definition add --at ingest/saltgauge/cli.py:46
     """
     if at is not None:

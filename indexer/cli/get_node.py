@@ -62,7 +62,7 @@ def command(
     \b
     Examples:
       merkle get-node ingest/saltgauge/store.py
-      merkle get-node ingest --view relevance --query "who closes the socket"
+      merkle get-node ingest --view relevance --query "how is a gauge calibrated"
       git diff --name-only | merkle get-node - --type outline --require-fresh
     """
 

@@ -232,7 +232,7 @@ def cli() -> None:
 
     \b
     First steps:
-      merkle scan                     index the files here
+      merkle watch --once             index the files here, and what is in them
       merkle ls                       list what was indexed, and what is known about it
       merkle watch                    keep it true from now on
       merkle compose "who does what"  read what answers a question

@@ -9,7 +9,6 @@ from indexer.cli.columns import counted, short
 from indexer.cli.opening import open_workspace, refuse_by_accident
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
-from indexer.cli.progress import scan_progress
 from indexer.errors import ExitCode
 
 
@@ -26,8 +25,8 @@ def command(options: Globals) -> int:
       merkle lock && git add merkle.lock
     """
     refuse_by_accident(options)
-    with open_workspace(options) as workspace, scan_progress(options, workspace) as progress:
-        document = workspace.lock(progress=progress)
+    with open_workspace(options) as workspace:
+        document = workspace.lock()
     show(options, document, _text)
     return ExitCode.FINE
 

@@ -17,7 +17,6 @@ from indexer.watch.mounts import is_silent
 PACKAGES: Final = (
     "click",
     "duckdb",
-    "rich",
     "starlette",
     "tiktoken",
     "uvicorn",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from indexer.cli.options import Globals
-from indexer.cli.progress import is_terminal
+from indexer.cli.progress import bar, is_terminal
+from indexer.core.progress import Progress
 from indexer.engine.settings import load_settings
 from indexer.errors import LockedError, UsageError
 from indexer.service.client import connect
@@ -18,9 +20,13 @@ from indexer.store.lock import holder
 
 
 class _Opened(Workspace):
-    """A workspace that remembers how large it is, where this process looked after it."""
+    """A workspace whose work is shown by a bar, and that remembers how large it is."""
 
     may_fork = True
+    options: Globals
+
+    def _meter(self) -> AbstractContextManager[Progress | None]:
+        return bar(self.options)
 
     def close(self) -> None:
         if self._engine is not None and is_terminal():
@@ -42,6 +48,7 @@ def open_workspace(options: Globals) -> Workspace:
     """The workspace that is meant, with the waiting time that is set for it."""
     root = root_of(options)
     workspace = _Opened.open(root, wait=load_settings(root).wait_s)
+    workspace.options = options
     _opened.append(workspace)
     return workspace
 

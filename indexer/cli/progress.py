@@ -4,150 +4,100 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import click
 
 from indexer.cli.columns import width
 from indexer.cli.options import Globals
-from indexer.cli.output import print_text
+from indexer.cli.output import colour, print_text
 from indexer.core.paths import on_screen
-from indexer.errors import MerkleError
-from indexer.store.layout import Layout
-from indexer.store.standing import read_standing
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from indexer.service.workspace import Workspace
+from indexer.core.progress import Meter, Reading
 
 PATIENCE: Final = 0.4
-"""Seconds before a bar appears; most scans are over by then and never load what draws it."""
+"""Seconds before a bar appears; most work is over by then."""
 
+_EVERY: Final = 0.1
+"""Seconds between two drawings of it."""
 
-class ScanBar:
-    """Counts what is done, and draws the count once the work has lasted a while."""
-
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        doing: str = "scanning",
-        what: str = "entries",
-        total: int | None = None,
-    ) -> None:
-        self._clock = clock
-        self._doing, self._what, self._total = doing, what, total
-        self._began = clock()
-        self._due = self._began + PATIENCE
-        self._count = 0
-        self._drawn: tuple[Progress, TaskID] | None = None
-
-    def __call__(self, entries: int) -> None:
-        """Count entries that are done, and draw the bar once it has taken long enough."""
-        self._count += entries
-        if self._drawn is not None:
-            progress, task = self._drawn
-            lasted = self._clock() - self._began
-            rate = f"{self._count / lasted:,.0f}/s" if lasted else ""
-            # What has come since it was last counted makes it more, never less.
-            total = None if self._total is None else max(self._total, self._count)
-            progress.update(task, completed=self._count, total=total, rate=rate)
-        elif self._clock() >= self._due:
-            self._drawn = _start(self._count, self._total, self._doing, self._what)
-
-    def close(self) -> None:
-        """Take the bar off the screen."""
-        if self._drawn is not None:
-            self._drawn[0].stop()
-            self._drawn = None
-
-
-def _start(count: int, total: int | None, doing: str, what: str) -> tuple[Progress, TaskID]:
-    # Imported late: it takes longer to load than a small workspace to scan.
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    progress = Progress(
-        TextColumn(doing),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed:,.0f} " + ("of {task.total:,.0f} " if total else "") + what),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = progress.add_task(doing, total=total, completed=count, rate="")
-    progress.start()
-    return progress, task
-
-
-def scan_progress(
-    options: Globals, workspace: Workspace | None = None
-) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """A callback for a scan that draws a bar, or None where nobody would see it.
-
-    With a workspace the bar goes as far as what was there when it was last looked at.
-    """
-    return _bar(options, "scanning", "entries", workspace)
-
-
-def frame_progress(
-    options: Globals,
-) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """Like `scan_progress`, for making frames."""
-    return _bar(options, "making frames", "frames")
-
-
-def search_progress(
-    options: Globals,
-) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """Like `scan_progress`, for indexing what was stored since somebody last searched."""
-    return _bar(options, "preparing the search", "texts")
-
-
-def check_progress(
-    options: Globals, workspace: Workspace
-) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """Like `scan_progress`, for reading files again."""
-    return _bar(options, "checking files", "entries", workspace)
-
-
-def team_progress(
-    options: Globals,
-) -> contextlib.AbstractContextManager[Callable[[int], None] | None]:
-    """Like `scan_progress`, for what is given to the team's store and taken from it."""
-    return _bar(options, "sharing", "results")
+_WIDEST: Final = 30
+_LEAST: Final = 8
+"""Cells of a bar, at most and at least; where there is no room for so many it is left out."""
 
 
 @contextlib.contextmanager
-def _bar(
-    options: Globals, doing: str, what: str, workspace: Workspace | None = None
-) -> Iterator[Callable[[int], None] | None]:
+def bar(options: Globals) -> Iterator[Meter | None]:
+    """A meter that is drawn once the work has lasted a while; None where nobody would see it."""
     if options.quiet or not is_terminal():
         yield None
         return
-    bar = ScanBar(doing=doing, what=what, total=_recorded(workspace))
+    meter, ended = Meter(), threading.Event()
+    # A thread of its own: what takes long may tell nothing for seconds.
+    drawing = threading.Thread(target=_draw, args=(meter, ended), name="bar", daemon=True)
     try:
-        yield bar
+        with _after(PATIENCE, drawing.start):
+            yield meter
     finally:
-        bar.close()
+        ended.set()
+        if drawing.ident is not None:
+            drawing.join()
 
 
-def _recorded(workspace: Workspace | None) -> int | None:
-    """How many nodes were there when the workspace was last looked at."""
-    if workspace is None:
-        return None
+@contextlib.contextmanager
+def _after(seconds: float, start: Callable[[], None]) -> Iterator[None]:
+    """Start a thread if this lasts so long, and none before: a process with threads cannot fork."""
+    if threading.current_thread() is not threading.main_thread():
+        # Signals come to the main thread, where every command runs.
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: start())
+    # What waits for the system goes on waiting.
+    signal.siginterrupt(signal.SIGALRM, False)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.000_001))
     try:
-        # Without the index, where that can be: a scan may do without it too.
-        standing = None if workspace.is_remote else read_standing(Layout(workspace.root))
-        if standing is not None:
-            return standing.root.totals.nodes
-        return next((root["nodes"] for root in workspace.log(1)["roots"]), None)
-    except MerkleError:
-        # What is wrong is told by the work itself.
-        return None
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
+
+
+def _draw(meter: Meter, ended: threading.Event) -> None:
+    while True:
+        columns = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r\x1b[K" + bar_line(meter.read(), columns))
+        sys.stderr.flush()
+        if ended.wait(_EVERY):
+            break
+    sys.stderr.write("\r\x1b[K")
+    sys.stderr.flush()
+
+
+def bar_line(reading: Reading, columns: int) -> str:
+    """What is done, how much of it and of how much, how fast, since when and how long still."""
+    parts = [reading.amount, f"{reading.rate:,.0f}/s"] if reading.what else []
+    left = reading.left
+    parts.append(_clock(reading.seconds) + ("" if left is None else f", {_clock(left)} left"))
+    text = "  ".join(parts)
+    doing = on_screen(reading.doing or "waiting")
+    room = columns - width(doing) - width(text) - 4
+    if not reading.total or room < _LEAST:
+        line = f"{doing}  {text}"
+        return line if width(line) <= columns else f"{doing}  {parts[0]}"[:columns]
+    cells = min(_WIDEST, room)
+    full = cells * reading.done // reading.total
+    done, open_ = "━─" if (sys.stderr.encoding or "").lower().startswith("utf") else "#-"
+    drawn = done * full if colour() is False else click.style(done * full, fg="cyan")
+    return f"{doing}  {drawn}{open_ * (cells - full)}  {text}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class StatusLine:

@@ -20,7 +20,7 @@ def command(options: Globals, symbol: str, sure: str | None, limit: int) -> int:
 
     \b
     Example:
-      merkle references Parser.read
+      merkle references ReadingStore.add
     """
     return show_edges(
         options, lambda workspace: workspace.references(symbol, sure=sure, limit=limit)

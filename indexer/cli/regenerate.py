@@ -12,7 +12,6 @@ from indexer.cli.models import agreed, calls_lines, limit_options, totals_lines
 from indexer.cli.nodes import STDIN, node_name, on_nodes, place
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, acting_agent, merkle_command, plain_text
-from indexer.cli.progress import frame_progress
 from indexer.cli.signals import ends_politely
 from indexer.core import paths
 from indexer.core.paths import on_screen
@@ -63,11 +62,7 @@ def command(
             return plan_text(name, document)
         return regenerated_text(name, document, quiet=options.quiet)
 
-    with (
-        ends_politely(),
-        open_workspace(options) as workspace,
-        frame_progress(options) as progress,
-    ):
+    with ends_politely(), open_workspace(options) as workspace:
 
         def regenerate(name: str) -> Mapping[str, Any]:
             below = recursive or not name or workspace.resolve(name)["path"] == paths.ROOT
@@ -78,7 +73,6 @@ def command(
                     recursive=below,
                     plan=plan,
                     agent=agent,
-                    progress=progress,
                     max_calls=max_calls,
                     max_cost=max_cost,
                     yes=sure,

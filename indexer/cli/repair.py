@@ -12,7 +12,7 @@ from indexer.cli.columns import counted, path, short
 from indexer.cli.opening import refuse_beside_service, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
-from indexer.cli.progress import scan_progress
+from indexer.cli.progress import bar
 from indexer.core.paths import on_screen
 from indexer.engine.durable.repair import RepairedDocument, repair
 from indexer.errors import ExitCode
@@ -32,7 +32,7 @@ def command(options: Globals) -> int:
     """
     root = root_of(options)
     refuse_beside_service(root)
-    with scan_progress(options) as progress:
+    with bar(options) as progress:
         document = repair(root, progress=progress)
     show(options, document, lambda found: "\n".join(_lines(root, found)))
     return ExitCode.FINE

@@ -11,7 +11,6 @@ from indexer.cli.columns import counted, fields, remarks, size
 from indexer.cli.opening import open_workspace, refuse_by_accident
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
-from indexer.cli.progress import scan_progress
 from indexer.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ def command(options: Globals, force: bool, accept_empty: bool) -> int:
       merkle scan
     """
     refuse_by_accident(options)
-    with open_workspace(options) as workspace, scan_progress(options, workspace) as progress:
-        document = workspace.scan(force=force, accept_empty=accept_empty, progress=progress)
+    with open_workspace(options) as workspace:
+        document = workspace.scan(force=force, accept_empty=accept_empty)
     show_scan(options, document)
     return ExitCode.FINE
 

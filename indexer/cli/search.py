@@ -14,7 +14,6 @@ from indexer.cli.frame_text import freshness, not_made
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text, plain_texts
 from indexer.cli.output import print_json, print_text
-from indexer.cli.progress import search_progress
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
 from indexer.service.methods import Methods
@@ -58,13 +57,13 @@ def command(
 
     \b
     Examples:
-      merkle search "where are sockets closed"
-      merkle search parse_header --kind symbol,reference
-      merkle search "TODO(" --kind text
+      merkle search "how is a gauge calibrated"
+      merkle search judge --kind symbol,reference
+      merkle search "INSERT OR" --kind text
     """
-    with open_workspace(options) as workspace, search_progress(options) as progress:
+    with open_workspace(options) as workspace:
         asked: dict[str, Any] = {"kinds": kinds} if kinds else {}
-        document = workspace.search(question, limit=limit, types=types, progress=progress, **asked)
+        document = workspace.search(question, limit=limit, types=types, **asked)
     if options.json:
         print_json(document)
     else:
@@ -105,6 +104,8 @@ def _excerpt(text: str, marked: re.Pattern[str]) -> list[str]:
 
 
 def _remarks(document: Mapping[str, Any]) -> None:
+    if not document["results"]:
+        print_text("nothing matches", err=True)
     left = document["found"] - len(document["results"])
     if left:
         print_text(f"and {left:,} more: --limit N shows them", err=True)

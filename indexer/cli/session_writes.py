@@ -46,7 +46,7 @@ def new(options: Globals, name: str, **values: int | str | None) -> int:
     \b
     Examples:
       merkle session new review
-      merkle session new review --budget 8000 --on-budget reject
+      merkle session new release --budget 8000 --on-budget reject
       merkle session new watch --max-tokens 20000 --protect-turns 3
     """
     with open_workspace(options) as workspace:

@@ -12,7 +12,6 @@ from indexer.cli.durations import duration
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import GlobalGroup, Globals, merkle_command
 from indexer.cli.output import show
-from indexer.cli.progress import team_progress
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
 
@@ -83,8 +82,8 @@ def push(options: Globals) -> int:
     Example:
       merkle shared push
     """
-    with open_workspace(options) as workspace, team_progress(options) as progress:
-        document = workspace.shared_push(progress=progress)
+    with open_workspace(options) as workspace:
+        document = workspace.shared_push()
     show(options, document, _push_text)
     return ExitCode.FINE
 
@@ -109,8 +108,8 @@ def pull(options: Globals) -> int:
     Example:
       merkle shared pull
     """
-    with open_workspace(options) as workspace, team_progress(options) as progress:
-        document = workspace.shared_pull(progress=progress)
+    with open_workspace(options) as workspace:
+        document = workspace.shared_pull()
     show(options, document, _pull_text)
     return ExitCode.FINDINGS if document["refused"] else ExitCode.FINE
 

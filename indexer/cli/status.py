@@ -190,7 +190,8 @@ def _tree_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
 
 def _frames_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
     if not document["frames"].get("total"):
-        yield "frames", click.style("none yet: `merkle regenerate` makes them", dim=True)
+        who = "the service" if document["service"].get("running") else "`merkle regenerate`"
+        yield "frames", click.style(f"none yet: {who} makes them", dim=True)
         return
     yield "frames", counts(document["frames"])
     if document["frames"]["missing"]:

@@ -28,8 +28,8 @@ def command(
 
     \b
     Examples:
-      merkle symbols parse_header
-      merkle symbols 'Test*' --kind class
+      merkle symbols judge
+      merkle symbols 'Quality*' --kind class
       merkle symbols '*' --in ingest/saltgauge/store.py
     """
     place = None if within is None else from_here(options, within)

@@ -19,7 +19,6 @@ from indexer.cli.options import (
     named_values,
     plain_text,
 )
-from indexer.cli.progress import frame_progress
 from indexer.cli.regenerate import failed_lines, made_text
 from indexer.cli.signals import ends_politely
 from indexer.errors import ExitCode
@@ -92,11 +91,7 @@ def command(
       merkle synthesize ingest --type outline
       merkle synthesize ingest --type review --policy filter --option match=risk
     """
-    with (
-        ends_politely(),
-        open_workspace(options) as workspace,
-        frame_progress(options) as progress,
-    ):
+    with ends_politely(), open_workspace(options) as workspace:
 
         def synthesize(name: str) -> Mapping[str, Any]:
             return agreed(
@@ -106,7 +101,6 @@ def command(
                     policy=policy,
                     options=given or None,
                     agent=agent,
-                    progress=progress,
                     max_calls=max_calls,
                     max_cost=max_cost,
                     yes=sure,

@@ -12,7 +12,6 @@ from indexer.cli.columns import counted, first, path, short
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text
-from indexer.cli.progress import check_progress
 from indexer.cli.reports import github, junit
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
@@ -80,13 +79,9 @@ def command(
     Example:
       merkle validate --content --format github
     """
-    with open_workspace(options) as workspace, check_progress(options, workspace) as progress:
+    with open_workspace(options) as workspace:
         document = workspace.validate(
-            content=content,
-            subset=subset,
-            expect_root=expect_root,
-            locked=locked,
-            progress=progress,
+            content=content, subset=subset, expect_root=expect_root, locked=locked
         )
     if options.json or form == "json":
         print_json(document)

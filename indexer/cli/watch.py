@@ -16,7 +16,7 @@ from indexer.cli.models import watcher_limits
 from indexer.cli.opening import open_workspace, refuse_by_accident, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text, show
-from indexer.cli.progress import StatusLine, frame_progress, is_terminal, scan_progress
+from indexer.cli.progress import StatusLine, is_terminal
 from indexer.cli.regenerate import regenerated_text, verdict
 from indexer.cli.scan import show_scan
 from indexer.cli.signals import ends_politely
@@ -166,13 +166,10 @@ def _background_text(document: BackgroundDocument) -> str:
 
 def _once(options: Globals) -> int:
     with ends_politely(), open_workspace(options) as workspace:
-        with scan_progress(options, workspace) as progress:
-            scanned = workspace.scan(progress=progress)
-        with frame_progress(options) as progress, workspace.as_scanned():
+        scanned = workspace.scan()
+        with workspace.as_scanned():
             # As the watcher itself: models only as far as it may ask them unasked.
-            made: Mapping[str, Any] = workspace.regenerate(
-                progress=progress, **watcher_limits(workspace.root)
-            )
+            made: Mapping[str, Any] = workspace.regenerate(**watcher_limits(workspace.root))
     if options.json:
         counts = {"generated": made["regenerated"], "reused": made["reused"]}
         team = {"shared": made["shared"]} if "shared" in made else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 from indexer.errors import UsageError
 from indexer.lsp.code import Symbol, enclosing, symbol_at, symbols_of
@@ -49,15 +49,21 @@ def acting(workspace: Workspace, agent: str | None) -> str:
     return name
 
 
-def confirm(workspace: Workspace, agent: str | None, given: dict[str, Any]) -> str:
+class Written(NamedTuple):
+    """What was done about a note."""
+
+    words: str
+    is_settled: bool
+    """Whether nobody has to look at that note any more."""
+
+
+def confirm(workspace: Workspace, agent: str, given: dict[str, Any]) -> Written:
     """Say that a note is still true of the file that the editor showed."""
-    done = workspace.confirm_note(
-        given["frame_id"], agent=acting(workspace, agent), seen=_seen(given)
-    )
+    done = workspace.confirm_note(given["frame_id"], agent=agent, seen=_seen(given))
     return _told("confirmed", done)
 
 
-def replace(workspace: Workspace, agent: str | None, given: dict[str, Any], text: str) -> str:
+def replace(workspace: Workspace, agent: str, given: dict[str, Any], text: str) -> Written:
     """Put other words in the place of a note, bound to the file that the editor showed."""
     old = workspace.get_frame(given["frame_id"])
     symbol = given.get("symbol")
@@ -65,17 +71,17 @@ def replace(workspace: Workspace, agent: str | None, given: dict[str, Any], text
         f"path:{old['path']}" + (f"::{symbol}" if isinstance(symbol, str) and symbol else ""),
         text,
         frame_type=old["type"],
-        agent=acting(workspace, agent),
+        agent=agent,
         seen=_seen(given),
         replaces=[old["frame_id"]],
     )
     return _told("replaced", done)
 
 
-def withdraw(workspace: Workspace, agent: str | None, given: dict[str, Any]) -> str:
+def withdraw(workspace: Workspace, agent: str, given: dict[str, Any]) -> Written:
     """Take a note back."""
-    done = workspace.withdraw_note(given["frame_id"], agent=acting(workspace, agent))
-    return f"withdrawn by {done['agent']}"
+    done = workspace.withdraw_note(given["frame_id"], agent=agent)
+    return Written(f"withdrawn by {done['agent']}", True)
 
 
 def _seen(given: dict[str, Any]) -> str | None:
@@ -84,8 +90,9 @@ def _seen(given: dict[str, Any]) -> str | None:
     return seen if isinstance(seen, str) else None
 
 
-def _told(words: str, done: Any) -> str:
-    return words if done["freshness"] == "fresh" else f"{words}, {done['freshness']}"
+def _told(words: str, done: Any) -> Written:
+    is_fresh = done["freshness"] == "fresh"
+    return Written(words if is_fresh else f"{words}, {done['freshness']}", is_fresh)
 
 
 class Context(TypedDict):

@@ -64,6 +64,9 @@ class Server(LanguageServer):
         self._again: set[str] = set()
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._shown: dict[str, list[Note]] = {}
+        self._published: dict[str, types.PublishDiagnosticsParams] = {}
+        self._writer: str | None = None
+        """In whose name notes are written, once that is known."""
         self._following: Following | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         _register(self)
@@ -136,6 +139,36 @@ class Server(LanguageServer):
         except MerkleError as error:
             raise RefusedError(_words(error)) from error
 
+    async def write(self, frame_id: str, work: Callable[[Workspace, str], commands.Written]) -> str:
+        """Do something about a note; what nobody has to look at any more is gone at once."""
+
+        def written(workspace: Workspace) -> commands.Written:
+            if self._writer is None:
+                self._writer = commands.acting(workspace, self.agent)
+            return work(workspace, self._writer)
+
+        try:
+            done = await self.do(written)
+        except RefusedError:
+            # Perhaps because that agent is not registered any more.
+            self._writer = None
+            raise
+        if done.is_settled:
+            self._settle(frame_id)
+        self.refresh_all()
+        return done.words
+
+    def _settle(self, frame_id: str) -> None:
+        """Publish without what was said of a note, rather than after another look at all of it."""
+        for uri, last in list(self._published.items()):
+            left = [one for one in last.diagnostics if one.data != {"frame_id": frame_id}]
+            if len(left) < len(last.diagnostics):
+                self._publish(types.PublishDiagnosticsParams(uri, left, version=last.version))
+
+    def _publish(self, found: types.PublishDiagnosticsParams) -> None:
+        self._published[found.uri] = found
+        self.text_document_publish_diagnostics(found)
+
     def _trouble(self, error: MerkleError) -> None:
         words = _words(error)
         if words not in self._told:
@@ -161,6 +194,7 @@ class Server(LanguageServer):
     def closed(self, uri: str) -> None:
         """Nothing is shown about a file that is not open."""
         self._shown.pop(uri, None)
+        self._published.pop(uri, None)
         if self._files.pop(uri, None) is not None:
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
@@ -192,9 +226,7 @@ class Server(LanguageServer):
         if known is None or here is None or uri not in self._files:
             return
         found = answers.diagnostics(editor, known)
-        self.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(uri, found, version=here.version)
-        )
+        self._publish(types.PublishDiagnosticsParams(uri, found, version=here.version))
         if self._shown.get(uri) != known.notes:
             self._shown[uri] = known.notes
             self._refresh_lenses()
@@ -351,15 +383,12 @@ def _register_commands(server: Server) -> None:
         shown = "\n".join(on_screen(line) for line in words.split("\n"))
         server.window_show_message(types.ShowMessageParams(types.MessageType.Info, shown))
 
-    async def written(work: Callable[[Workspace, str | None], str]) -> str:
-        told = await server.do(lambda workspace: work(workspace, server.agent))
-        server.refresh_all()
-        return told
-
     @server.command(commands.STILL_TRUE)
     async def still_true(*arguments: Any) -> str:
         asked = given(arguments, "frame_id")
-        return await written(lambda workspace, agent: commands.confirm(workspace, agent, asked))
+        return await server.write(
+            asked["frame_id"], lambda workspace, agent: commands.confirm(workspace, agent, asked)
+        )
 
     @server.command(commands.REPLACE)
     async def replace(*arguments: Any) -> str | None:
@@ -369,14 +398,17 @@ def _register_commands(server: Server) -> None:
             # The protocol has no way to ask a person for a text.
             tell(commands.how_to_replace(asked))
             return None
-        return await written(
-            lambda workspace, agent: commands.replace(workspace, agent, asked, text)
+        return await server.write(
+            asked["frame_id"],
+            lambda workspace, agent: commands.replace(workspace, agent, asked, text),
         )
 
     @server.command(commands.DELETE)
     async def delete(*arguments: Any) -> str:
         asked = given(arguments, "frame_id")
-        return await written(lambda workspace, agent: commands.withdraw(workspace, agent, asked))
+        return await server.write(
+            asked["frame_id"], lambda workspace, agent: commands.withdraw(workspace, agent, asked)
+        )
 
     @server.command(commands.SHOW)
     async def show(*arguments: Any) -> str:

@@ -15,6 +15,7 @@ from indexer.core import filestat, paths
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.kinds import Kind
 from indexer.core.listing import HEADS
+from indexer.core.progress import Progress
 from indexer.core.tree import Entry
 from indexer.scan.hashpool import Answer, HashPool
 from indexer.scan.ignore import Scope
@@ -123,7 +124,7 @@ class Walker:
     """Whether an equal stat vouches for equal content; False reads every file."""
     on_folder: Callable[[str], None] | None = None
     """Called before a folder is listed, so that a watch is in place before the look."""
-    progress: Callable[[int], None] | None = None
+    progress: Progress | None = None
     """Called with the number of entries of each folder."""
     own: frozenset[tuple[int, int]] = frozenset()
     """Device and inode of files that this process must never open and close."""

@@ -43,10 +43,15 @@ class BatchLines:
             self._failed += words.count("failed")
             self._moved = True
 
-    def tick(self) -> None:
-        """Show what has come to rest: nothing was told since this was called last."""
+    def tick(self, *, is_busy: bool = False) -> None:
+        """Show what has come to rest: nothing was told since this was called last.
+
+        While frames are being made there is more to come, however long that takes.
+        """
         with self._lock:
-            if not self._moved and (self._files or self._made or self._known or self._failed):
+            if not (self._moved or is_busy) and (
+                self._files or self._made or self._known or self._failed
+            ):
                 self._flush()
             self._moved = False
 

@@ -7,19 +7,31 @@ and `ssl` with it: 10 ms of CPU more for each command that asks a service, of th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import socket
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from indexer.core.progress import Meter, Reading
 from indexer.errors import ExitCode, MerkleError, UncheckedError
 from indexer.service.whose_socket import is_our_socket, name_of_socket
 from indexer.store.layout import Layout
 from indexer.store.own_folder import own_folder, read_in
 
 TIMEOUT: Final = 600.0
+_LOOK_AGAIN: Final = 0.25
+"""Seconds between two looks at how far the service has come."""
+
+_TELLING: Final = 2.0
+"""Seconds within which it tells that; it needs no thread that may be busy."""
+
+MARK: Final = "Merkle-Mark"
+"""The header with which a client knows its own request among those that are worked on."""
+
 STOPPING: Final = 503
 """The answer of a service that is about to stop: as good as none."""
 
@@ -45,25 +57,54 @@ class Client:
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
+    def get(
+        self,
+        path: str,
+        query: dict[str, str] | None = None,
+        *,
+        meter: Meter | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
         """A GET request's document."""
         target = f"{path}?{urlencode(query)}" if query else path
-        return self._ask("GET", target, b"")
+        return self._ask("GET", target, b"", meter, timeout)
 
-    def post(self, path: str, body: dict[str, Any], *, patient: bool = False) -> dict[str, Any]:
-        """A POST request's document; `patient` waits as long as the service lives."""
-        return self._ask("POST", path, json.dumps(body).encode(), patient)
+    def post(
+        self,
+        path: str,
+        body: dict[str, Any],
+        *,
+        patient: bool = False,
+        meter: Meter | None = None,
+    ) -> dict[str, Any]:
+        """A POST request's document; `patient` waits as long as the service lives.
 
-    def _ask(self, method: str, target: str, body: bytes, patient: bool = False) -> dict[str, Any]:
+        A meter shows meanwhile how far the service has come with it.
+        """
+        return self._ask("POST", path, json.dumps(body).encode(), meter, patient=patient)
+
+    def _ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes,
+        meter: Meter | None,
+        timeout: float | None = None,
+        patient: bool = False,
+    ) -> dict[str, Any]:
+        mark = os.urandom(8).hex() if meter is not None else ""
         head = (
             f"{method} {target} HTTP/1.1\r\nHost: merkle\r\nConnection: close\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            + (f"{MARK}: {mark}\r\n\r\n" if mark else "\r\n")
         )
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.settimeout(TIMEOUT)
+                connection.settimeout(timeout or TIMEOUT)
                 connection.connect(self.address)
                 connection.sendall(head.encode("ascii") + body)
+                if meter is not None:
+                    self._show_until_answered(connection, mark, meter)
                 if patient:
                     # Models may take hours; a service that ends closes the connection.
                     connection.settimeout(None)
@@ -73,6 +114,17 @@ class Client:
                 f"the service stopped answering: {error}", hint="run the command again"
             ) from error
         return _document(status, answer)
+
+    def _show_until_answered(self, connection: socket.socket, mark: str, meter: Meter) -> None:
+        """Ask now and then how far the service is, until its answer begins to come."""
+        while not select.select([connection], [], [], _LOOK_AGAIN)[0]:
+            # One that cannot tell may still answer what it was asked.
+            with contextlib.suppress(MerkleError, KeyError, TypeError):
+                told = self.get("/v1/working", timeout=_TELLING)["working"]
+                # Its own work, or what is done before its turn comes.
+                told.sort(key=lambda one: one.pop("mark") != mark)
+                for one in told[:1]:
+                    meter.show(Reading(**{name: one[name] for name in Reading._fields}))
 
 
 def _read_answer(connection: socket.socket) -> tuple[int, bytes]:

@@ -167,7 +167,7 @@ class Maintainer:
         if self._code is None:
             self._code = code_pass(self._engine)
         try:
-            more = self._code.run_some(self._engine.tree)
+            more = self._code.run_some(self._engine.tree) > 0
         except OtherCodeError as error:
             self.problem, more = error.message, False
         self._only_indexing = more

@@ -99,7 +99,9 @@ class Methods(ABC):
     def _operate(self, name: str, values: dict[str, Any]) -> Any:
         """Run an operation here, or in the service."""
 
-    def status(self, *, wait: bool = True) -> StatusDocument:
+    def status(
+        self, *, wait: bool = True, progress: Callable[[int], None] | None = None
+    ) -> StatusDocument:
         """Compare the disk with the index; with a service, first wait until it has seen all.
 
         Without a service there is nothing to wait for: the disk itself is looked at.
@@ -511,7 +513,13 @@ class Methods(ABC):
         """Every registered agent."""
         return self._operate("agents", locals())
 
-    def export(self, file: str | os.PathLike[str], nodes: Sequence[str] = ()) -> ExportedDocument:
+    def export(
+        self,
+        file: str | os.PathLike[str],
+        nodes: Sequence[str] = (),
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> ExportedDocument:
         """Write what was written and computed to a file.
 
         Everything, or what is about some nodes. Computed results are signed where the environment
@@ -520,7 +528,12 @@ class Methods(ABC):
         return self._operate("export", locals())
 
     def import_(
-        self, file: str | os.PathLike[str], *, trust: bool = False, allow_secrets: bool = False
+        self,
+        file: str | os.PathLike[str],
+        *,
+        trust: bool = False,
+        allow_secrets: bool = False,
+        progress: Callable[[int], None] | None = None,
     ) -> ImportedDocument:
         """Take in a pack.
 
@@ -542,7 +555,9 @@ class Methods(ABC):
         """The proof that the recorded root holds a node; sha256 workspaces only."""
         return self._operate("prove", locals())
 
-    def report(self, base: str | None = None) -> ReportDocument:
+    def report(
+        self, base: str | None = None, *, progress: Callable[[int], None] | None = None
+    ) -> ReportDocument:
         """Root, coverage, freshness, changes since a base root, and a map.
 
         All of it depends on content alone: no clock, no place, no process.

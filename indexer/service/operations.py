@@ -16,14 +16,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core.arguments import FLAG, TEXT, Shape, alternatives, checked, of_annotation
+from indexer.core.progress import Progress
 from indexer.engine.long_work import LongWork, run_to_end
 from indexer.errors import MalformedError
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
-
-Progress = Callable[[int], None]
-"""Told how many more are done; only where the work is done in this process."""
 
 _MARKS: Final[dict[str, Shape]] = {"once": TEXT, "again": FLAG}
 """With which a client makes sure that a request is carried out once."""
@@ -113,13 +111,15 @@ class Operation:
         done = self._call(engine, arguments, progress)
         return run_to_end(done) if self.in_steps else done
 
-    def start(self, engine: Engine, values: Mapping[str, Any]) -> LongWork[Any]:
+    def start(
+        self, engine: Engine, values: Mapping[str, Any], progress: Progress | None = None
+    ) -> LongWork[Any]:
         """The steps of an operation that is not done in one go."""
-        steps: LongWork[Any] = self._call(engine, self.arguments(values), None)
+        steps: LongWork[Any] = self._call(engine, self.arguments(values), progress)
         return steps
 
     def _call(self, engine: Engine, arguments: dict[str, Any], progress: Progress | None) -> Any:
-        if progress is not None:
+        if progress is not None and _tells(self.function):
             arguments["progress"] = progress
         return self.function(engine, **arguments)
 
@@ -128,6 +128,12 @@ class Operation:
 def _function(module: str, name: str) -> Callable[..., Any]:
     found: Callable[..., Any] = getattr(importlib.import_module(f"indexer.engine.{module}"), name)
     return found
+
+
+@cache
+def _tells(function: Callable[..., Any]) -> bool:
+    """Whether it tells how far it has come."""
+    return "progress" in inspect.signature(function).parameters
 
 
 @cache

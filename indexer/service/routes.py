@@ -21,6 +21,7 @@ class FixedRoute:
 
 FIXED: Final = (
     FixedRoute("/v1/health", "health"),
+    FixedRoute("/v1/working", "working"),
     FixedRoute("/v1/openapi.json", "openapi"),
     FixedRoute("/v1/events", "events", media=EVENT_STREAM),
 )

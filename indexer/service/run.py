@@ -17,6 +17,7 @@ from typing import Final, Protocol
 import uvicorn
 from starlette.types import ASGIApp
 
+from indexer.core.progress import Reading
 from indexer.engine.make.processes import kill_helpers
 from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
@@ -254,9 +255,9 @@ async def _follow(
     """Wait for a reason to stop, telling what happens meanwhile."""
     told, is_up = None, False
     while not stop.is_set() and writer.is_alive() and not serving.done():
-        lines.tick()
+        lines.tick(is_busy=bool(writer.work().passes))
         health = writer.health()
-        line = _line(health)
+        line = _line(health, writer.meter.read())
         if line != told:
             tell(line)
             told = line
@@ -273,9 +274,10 @@ async def _follow(
             await asyncio.wait_for(stop.wait(), 1.0)
 
 
-def _line(health: Health) -> str:
+def _line(health: Health, look: Reading) -> str:
     if health.state == "starting":
-        return health.state
+        # What is looked at before events are followed takes its time in a large workspace.
+        return ", ".join(filter(None, [look.doing or health.state, look.amount]))
     folders = f"{health.watches:,} folder{'' if health.watches == 1 else 's'}"
     batches = f"{health.batches:,} batch{'' if health.batches == 1 else 'es'} of changes"
     # A typo in merkle.toml stops the frames, and nobody would look for that elsewhere.

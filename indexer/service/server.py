@@ -20,12 +20,14 @@ from starlette.routing import Route
 
 from indexer import __version__
 from indexer.core.arguments import checked
+from indexer.core.progress import Meter
 from indexer.engine.search.sql import ask
 from indexer.engine.tree.scan import known_scan
 from indexer.engine.tree.status import recorded_status, status
 from indexer.engine.workspace import Engine
 from indexer.errors import MalformedError, MerkleError, UncheckedError, UsageError
 from indexer.scan.large_files import BEING_READ
+from indexer.service.client import MARK
 from indexer.service.ctree_events import ctree_events
 from indexer.service.events import Broadcast
 from indexer.service.jobs import StoppingError, stopping
@@ -77,6 +79,8 @@ class Api:
         self._statuses = CapacityLimiter(MOST_STATUSES)
         self._queries = CapacityLimiter(MOST_QUERIES)
         self._waited_for: dict[threading.Event, CapacityLimiter | None] = {}
+        self._meters: dict[Meter, tuple[str, str]] = {}
+        """How far each request has come, with the operation and its client's mark."""
         self._leaving = False
 
     def application(self) -> Starlette:
@@ -121,7 +125,7 @@ class Api:
         return Route(route.path, endpoint, methods=["GET"])
 
     def _operation(self, name: str, operation: Operation) -> Route:
-        special: dict[str, Callable[[Values], Any]] = {
+        special: dict[str, Callable[[Values, Meter], Any]] = {
             "status": self.status,
             "scan": self.scan,
             "validate": self.validate,
@@ -133,17 +137,17 @@ class Api:
             leaving, limiter = self.sql, self._queries
 
         async def endpoint(request: Request) -> Response:
-            with self.in_use():
+            with self.in_use(), self._metered(request, name) as meter:
                 try:
                     if operation.get:
                         values = from_query(dict(request.query_params), operation.known)
                     else:
                         values = await from_body(request)
                     if leaving is not None:
-                        return _answer(
-                            200, await self._unless_gone(request, leaving, values, limiter)
-                        )
-                    return _answer(200, await to_thread.run_sync(run, values, limiter=limiter))
+                        told = await self._unless_gone(request, leaving, values, meter, limiter)
+                        return _answer(200, told)
+                    told = await to_thread.run_sync(run, values, meter, limiter=limiter)
+                    return _answer(200, told)
                 except MerkleError as error:
                     return _refusal(error)
 
@@ -157,7 +161,7 @@ class Api:
                 try:
                     checked({}, {}, dict(request.query_params))
                     values = {**route.given, "name": request.path_params["name"]}
-                    return _answer(200, await to_thread.run_sync(run, values))
+                    return _answer(200, await to_thread.run_sync(run, values, Meter()))
                 except MerkleError as error:
                     return _refusal(error)
 
@@ -186,9 +190,31 @@ class Api:
             "frames": health.frames,
         }
 
+    def working(self) -> dict[str, Any]:
+        """What is being done, for whom, and how far it has come."""
+        meters = {self.writer.meter: ("watch", ""), **self._meters}
+        told = [(meter.read(), *about) for meter, about in meters.items()]
+        return {
+            "working": [
+                {"mark": mark, "operation": operation, **reading._asdict()}
+                for reading, operation, mark in told
+                if reading.doing
+            ]
+        }
+
+    @contextlib.contextmanager
+    def _metered(self, request: Request, name: str) -> Iterator[Meter]:
+        """What a request tells how far it is, listed while it lasts."""
+        meter = Meter()
+        self._meters[meter] = (name, request.headers.get(MARK, "")[:64])
+        try:
+            yield meter
+        finally:
+            del self._meters[meter]
+
     # -- operations that a service does in its own way, each on a worker thread
 
-    def status(self, values: Values) -> dict[str, Any]:
+    def status(self, values: Values, meter: Meter) -> dict[str, Any]:
         """The recorded state, where the index is known to have caught up with the disk."""
         given = OPERATIONS["status"].arguments(values)
         if given.get("wait", True):
@@ -201,7 +227,7 @@ class Api:
             state = "unavailable"
         elif state == "degraded" or health.state in ("degraded", "unhealthy"):
             # Events cannot be relied on, or nothing is recorded: compare with the disk itself.
-            document = self.writer.call(lambda: status(self.engine))
+            document = self.writer.call(lambda: status(self.engine, progress=meter))
             if document["state"] == "current":
                 document["state"] = "degraded"
             return self._with_service(dict(document))
@@ -225,41 +251,43 @@ class Api:
         }
         return document
 
-    def scan(self, values: Values) -> Any:
+    def scan(self, values: Values, meter: Meter) -> Any:
         """What the service knows, where events prove it; otherwise a scan by the writing thread."""
         given = OPERATIONS["scan"].arguments(values)
         if not (given.get("force") or given.get("accept_empty")) and self._watches():
             before, tree, started = self.engine.trees.head(), self.engine.tree, time.monotonic()
             if before is not None and self.writer.catch_up() and self._watches():
                 return known_scan(self.engine, before, tree, time.monotonic() - started)
-        return self.writer.call(lambda: self.writer.accept_scan(**given))
+        return self.writer.call(lambda: self.writer.accept_scan(meter, **given))
 
     def _watches(self) -> bool:
         return self.writer.health().state == "watching"
 
-    def validate(self, values: Values) -> Any:
+    def validate(self, values: Values, meter: Meter) -> Any:
         """The index has to catch up only where the disk is compared with it."""
         operation = OPERATIONS["validate"]
         given = operation.arguments(values)
         if any(given.get(name) for name in ("content", "locked", "subset")):
             self.writer.catch_up()
-        return self.writer.call(lambda: operation.run(self.engine, values))
+        return self.writer.call(lambda: operation.run(self.engine, values, meter))
 
-    def sql(self, values: Values, gone: threading.Event) -> Any:
+    def sql(self, values: Values, gone: threading.Event, meter: Meter) -> Any:
         """A query may take only so long, and never longer than its client waits."""
         given = OPERATIONS["sql"].arguments(values)
         if given.get("timeout", 0) > LONGEST_QUERY:
             given["timeout"] = LONGEST_QUERY
         return ask(self.engine, **given, gone=gone)
 
-    def _in_one_go(self, operation: Operation) -> Callable[[Values], Any]:
+    def _in_one_go(self, operation: Operation) -> Callable[[Values, Meter], Any]:
         """An operation: after everything written before it, reads beside the writing thread."""
 
-        def run(values: Values) -> Any:
+        def run(values: Values, meter: Meter) -> Any:
             operation.arguments(values)
             writes = operation.is_writing(values)
             document = self.perform(
-                lambda engine: operation.run(engine, values), writes=writes, disk=operation.disk
+                lambda engine: operation.run(engine, values, meter),
+                writes=writes,
+                disk=operation.disk,
             )
             if writes and operation.module.startswith("sessions."):
                 name = str(values.get("name") or "")
@@ -272,13 +300,13 @@ class Api:
 
         return run
 
-    def _in_steps(self, operation: Operation) -> Callable[[Values, threading.Event], Any]:
+    def _in_steps(self, operation: Operation) -> Callable[[Values, threading.Event, Meter], Any]:
         """An operation that may wait for hours: the writing thread only makes its steps."""
 
-        def run(values: Values, gone: threading.Event) -> Any:
+        def run(values: Values, gone: threading.Event, meter: Meter) -> Any:
             operation.arguments(values)
             proved = self.writer.catch_up() if operation.disk else True
-            start = partial(operation.start, self.engine, values)
+            start = partial(operation.start, self.engine, values, meter)
             work = self._on_writing_thread(lambda: self._kept(start), proved)
             done = False
             try:
@@ -327,8 +355,9 @@ class Api:
     async def _unless_gone(
         self,
         request: Request,
-        operation: Callable[[Values, threading.Event], Any],
+        operation: Callable[[Values, threading.Event, Meter], Any],
         values: Values,
+        meter: Meter,
         limiter: CapacityLimiter | None,
     ) -> Any:
         """Run an operation, and tell it when its client has left: nobody pays for nobody."""
@@ -342,7 +371,7 @@ class Api:
         self._waited_for[gone] = limiter
         try:
             work = asyncio.ensure_future(
-                to_thread.run_sync(operation, values, gone, limiter=limiter)
+                to_thread.run_sync(operation, values, gone, meter, limiter=limiter)
             )
             while not (await asyncio.wait({work}, timeout=_LOOK_AGAIN))[0]:
                 if self._leaving or await request.is_disconnected():

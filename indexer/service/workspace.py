@@ -8,9 +8,11 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
+from indexer.core.progress import Progress, begin, meter_of
 from indexer.errors import LockedError, MerkleError, UsageError
 from indexer.service.client import Client, ServiceError, connect
 from indexer.service.methods import Methods
@@ -162,9 +164,17 @@ class Workspace(Methods):
             self._engine.frame_subscribers.remove(follower.publish_frames)
 
     def _operate(self, name: str, values: dict[str, Any]) -> Any:
-        operation = OPERATIONS[name]
-        progress = values.pop("progress", None)
+        told: Progress | None = values.pop("progress", None)
         del values["self"]
+        with contextlib.nullcontext(told) if told is not None else self._meter() as progress:
+            return self._do(name, values, progress)
+
+    def _meter(self) -> AbstractContextManager[Progress | None]:
+        """What an operation tells how far it is, where its caller does not want to know."""
+        return contextlib.nullcontext()
+
+    def _do(self, name: str, values: dict[str, Any], progress: Progress | None) -> Any:
+        operation = OPERATIONS[name]
         given = {key: _sendable(key, value) for key, value in values.items() if value is not None}
         if operation.creates:
             self.init()
@@ -175,6 +185,7 @@ class Workspace(Methods):
         marks: dict[str, Any] = {}
 
         def local(engine: Engine) -> Any:
+            begin(progress, name)
             document = operation.run(engine, {**given, **marks}, progress)
             if operation.module.startswith("sessions.") and operation.is_writing(given):
                 for follower in self._followers:
@@ -182,6 +193,8 @@ class Workspace(Methods):
             return document
 
         def remote(client: Client) -> Any:
+            meter = meter_of(progress)
+            begin(meter, "waiting for the service")
             sent = {**given, **marks}
             if operation.once and not marks:
                 # A service may die after it has done this and before it can say so.
@@ -189,9 +202,11 @@ class Workspace(Methods):
                 sent["once"] = once
                 marks.update(once=once, again=True)
             if operation.get:
-                return client.get(f"/v1/{name}", {k: _spelled(v) for k, v in sent.items()})
-            return client.post(f"/v1/{name}", sent, patient=operation.in_steps)
+                query = {key: _spelled(value) for key, value in sent.items()}
+                return client.get(f"/v1/{name}", query, meter=meter)
+            return client.post(f"/v1/{name}", sent, patient=operation.in_steps, meter=meter)
 
+        begin(progress, "opening the index")
         return self._run(local, remote)
 
     @contextlib.contextmanager
@@ -231,9 +246,7 @@ class Workspace(Methods):
                     raise
                 time.sleep(_PAUSE * random.uniform(0.5, 1.5))
 
-    def _unchanged(
-        self, name: str, given: Mapping[str, Any], progress: Callable[[int], None] | None
-    ) -> Any:
+    def _unchanged(self, name: str, given: Mapping[str, Any], progress: Progress | None) -> Any:
         """What a scan or status gives where nothing has changed, without opening the database.
 
         None where something has, or where that cannot be told so: then what was seen is handed on.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from indexer.core import paths
+from indexer.core.progress import Meter
 from indexer.engine.durable.validate import validate
 from indexer.engine.tree.results import ScanDocument
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
@@ -108,6 +109,8 @@ class WritingThread:
         engine.serve(self.call, self.look_at)
         engine.between = self._go_on
         self._large = engine.large = LargeFiles(engine.root, engine.algorithm, self._large_was_read)
+        self.meter = Meter()
+        """How far the present look has come; readable on any thread."""
         self.fatal: MerkleError | None = None
         """Why the writing thread stopped by itself."""
         self._thread = threading.Thread(target=self._run, name="merkle-writing", daemon=True)
@@ -419,12 +422,21 @@ class WritingThread:
                 self._debounce.add(path, False, self.engine.clock.monotonic())
 
     def _look_at_everything(
-        self, cause: str, *, force: bool = False, accept_empty: bool = False
+        self,
+        cause: str,
+        *,
+        force: bool = False,
+        accept_empty: bool = False,
+        meter: Meter | None = None,
     ) -> ScanDocument:
         self._walked = set()
-        document = record_everything(
-            self.engine, cause, force=force, accept_empty=accept_empty, on_folder=self._watch
-        )
+        try:
+            document = record_everything(
+                self.engine, cause, force=force, accept_empty=accept_empty, on_folder=self._watch,
+                progress=meter or self.meter,
+            )  # fmt: skip
+        finally:
+            self.meter.end()
         if self._watcher is not None and not document["unreadable"]:
             # What could not be walked now may still have watches that will be needed.
             self._watcher.retain(paths.ROOT, self._walked.__contains__)
@@ -451,11 +463,15 @@ class WritingThread:
                 self._unproven = _NOT_NOTICED
         self._plan_rescan()
 
-    def accept_scan(self, *, force: bool = False, accept_empty: bool = False) -> ScanDocument:
+    def accept_scan(
+        self, meter: Meter | None = None, *, force: bool = False, accept_empty: bool = False
+    ) -> ScanDocument:
         """A scan that a client asked for; it also ends a state of emptiness when accepted."""
         if self._trouble is not None and not isinstance(self._trouble, EmptiedError):
             self._look_anew("back")
-        document = self._look_at_everything("scan", force=force, accept_empty=accept_empty)
+        document = self._look_at_everything(
+            "scan", force=force, accept_empty=accept_empty, meter=meter
+        )
         self._trouble = None
         return document
 

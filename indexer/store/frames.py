@@ -156,7 +156,7 @@ _HEADS: Final = (
 _NOTES: Final = (
     "SELECT f.path, f.type, f.agent, f.frame_id, f.basis, f.content, NULL, NULL, n.action,"
     " n.live, n.superseded_by"
-    " FROM (SELECT *, rowid AS place FROM note_log QUALIFY row_number() OVER"
+    " FROM (SELECT *, rowid AS place FROM note_log{among} QUALIFY row_number() OVER"
     "  (PARTITION BY frame_id ORDER BY seq DESC, rowid DESC) = 1) n"
     " JOIN frame_log f ON f.frame_id = n.frame_id WHERE {where}"
     " ORDER BY (n.seq, n.place) {order}"
@@ -205,35 +205,33 @@ class FrameStore:
     def live_notes(self, path: str | None = None) -> list[NoteState]:
         """The notes that count, of one path or all, the one that was written last at the end."""
         where = "n.live" if path is None else "n.live AND f.path = ?"
-        rows = self._database.rows(
-            _NOTES.format(where=where, order=""), [] if path is None else [path]
-        )
-        return [_note(row) for row in rows]
+        return self._notes([] if path is None else [path], where=where)
+
+    def _notes(
+        self, given: list[Any], *, among: str = "", where: str = "true", order: str = ""
+    ) -> list[NoteState]:
+        question = _NOTES.format(among=among and f" WHERE {among}", where=where, order=order)
+        return [_note(row) for row in self._database.rows(question, given)]
 
     def note_states(self, wanted: Iterable[FrameId]) -> dict[FrameId, NoteState]:
         """What is true of some notes."""
         hashes = list(dict.fromkeys(wanted))
         if not hashes:
             return {}
-        where = "n.frame_id IN (SELECT unnest(?::BLOB[]))"
-        states = map(_note, self._database.rows(_NOTES.format(where=where, order=""), [hashes]))
+        # Before the newest row of each is looked for: that would be done for all of them.
+        states = self._notes([hashes], among="frame_id IN (SELECT unnest(?::BLOB[]))")
         return {state.head.frame_id: state for state in states}
 
     def all_note_states(self) -> dict[FrameId, NoteState]:
         """What is true of every note."""
-        states = map(_note, self._database.rows(_NOTES.format(where="true", order="")))
-        return {state.head.frame_id: state for state in states}
+        return {state.head.frame_id: state for state in self._notes([])}
 
     def superseded_by(self, wanted: Iterable[FrameId]) -> list[NoteState]:
         """The notes whose place some others took, oldest first."""
         hashes = list(dict.fromkeys(wanted))
         if not hashes:
             return []
-        where = "n.superseded_by IN (SELECT unnest(?::BLOB[]))"
-        return [
-            _note(row)
-            for row in self._database.rows(_NOTES.format(where=where, order=""), [hashes])
-        ]
+        return self._notes([hashes], where="n.superseded_by IN (SELECT unnest(?::BLOB[]))")
 
     def lost_notes(self) -> list[FrameId]:
         """Notes that are known of and not stored."""
@@ -247,9 +245,8 @@ class FrameStore:
         """One head, by its path, type and agent; of notes, the newest that counts."""
         if not agent.startswith(GENERATED_AGENT_PREFIX):
             where = "n.live AND f.path = ? AND f.type = ? AND f.agent = ?"
-            newest = _NOTES.format(where=where, order="DESC LIMIT 1")
-            found = self._database.rows(newest, [path, frame_type, agent])
-            return _note(found[0]).head if found else None
+            found = self._notes([path, frame_type, agent], where=where, order="DESC LIMIT 1")
+            return found[0].head if found else None
         where = "WHERE path = ? AND type = ? AND agent = ?"
         rows = self._database.rows(_HEADS.format(where=where), [path, frame_type, agent])
         return _head(rows[0])[1] if rows else None
@@ -268,9 +265,7 @@ class FrameStore:
         """Whether there is any head of a type."""
         return bool(
             self._database.rows("SELECT 1 FROM head_log WHERE type = ? LIMIT 1", [frame_type])
-            or self._database.rows(
-                _NOTES.format(where="n.live AND f.type = ?", order="LIMIT 1"), [frame_type]
-            )
+            or self._notes([frame_type], where="n.live AND f.type = ?", order="LIMIT 1")
         )
 
     def memo(self) -> dict[MemoKey, tuple[int, BodyHash | None]]:

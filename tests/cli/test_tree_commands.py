@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from indexer.cli.progress import PATIENCE, ScanBar, StatusLine
+from indexer.cli.progress import StatusLine
 from indexer.cli.status import never_scanned
 from indexer.engine.tree.results import ScanDocument, StatusDocument
 from indexer.service.workspace import Workspace
@@ -229,49 +228,6 @@ def test_watch_once_is_a_scan_with_more_keys(workspace: Path, process: Any) -> N
     made = {"generated", "reused", "carried", "failed"}
     assert set(ran.json) == {*ScanDocument.__annotations__, *made}
     assert "root " in process("-C", workspace, "watch", "--once").out
-
-
-def test_the_bar_appears_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
-
-    class Drawing:
-        def update(self, task: int, completed: int, total: int | None, rate: str) -> None:
-            drawn.append(completed)
-
-        def stop(self) -> None:
-            drawn.append(-1)
-
-    def start(count: int, total: int | None, doing: str, what: str) -> tuple[Drawing, int]:
-        drawn.append(count)
-        return Drawing(), 0
-
-    now = 0.0
-    monkeypatch.setattr("indexer.cli.progress._start", start)
-    bar = ScanBar(clock=lambda: now)
-    bar(10)
-    assert drawn == []
-    now = PATIENCE
-    bar(5)
-    bar(5)
-    bar.close()
-    bar.close()
-    assert drawn == [15, 20, -1]
-
-
-def test_the_real_bar_can_be_drawn_and_removed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "120")
-    times = iter([0.0, 1.0, 2.0])
-    bar = ScanBar(clock=lambda: next(times), total=5)
-    bar(3)
-    bar(4)
-    bar.close()
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    # More than was there before: the total follows.
-    assert "3 of 5 entries" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.err)
 
 
 def test_status_line_is_drawn_over_on_a_terminal(

@@ -240,6 +240,34 @@ def test_a_batch_is_told_once_it_has_come_to_rest() -> None:
     lines.publish_frames([Event("generated", "a", "outline", None)])
     lines.tick()
     assert shown == []
+    lines.tick(is_busy=True)
+    lines.tick(is_busy=True)
+    assert shown == []
     lines.tick()
     lines.tick()
     assert shown == ["frames: 1 frame made"]
+
+
+def test_a_name_that_is_no_file_may_be_a_symbol(scanned: Path, merkle: Any) -> None:
+    assert "`merkle definition tide` tells" in merkle("-C", scanned, "show", "tide").err
+    assert "definition" not in merkle("-C", scanned, "show", "tide.py").err
+
+
+def test_a_search_that_finds_nothing_says_so(scanned: Path, merkle: Any) -> None:
+    ran = merkle("-C", scanned, "search", "zzqqxx")
+    assert (ran.code, ran.out) == (1, "")
+    assert "nothing matches" in ran.err
+
+
+def test_the_page_is_opened_in_the_browser_that_is_named(
+    scanned: Path, tmp_path: Path, process: Any
+) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    line = ("-C", scanned, "watch", "--background", "--open", "--json")
+    ran = process(*line, BROWSER=str(browser))
+    try:
+        assert opened.read_text().strip() == ran.json["web"]
+    finally:
+        assert process("-C", scanned, "stop").code == 0

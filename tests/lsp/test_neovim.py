@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from indexer import Workspace
 from tests.lsp.conftest import QUALITY
-from tests.support.neovim import Neovim
-from tests.support.processes import REPOSITORY
+from tests.support.neovim import Neovim, settings
 from tests.support.waiting import wait_until
 
 JUDGE = 30
@@ -30,15 +27,6 @@ FLOAT = """(function()
   end
 end)()"""
 ABOUT_JUDGE = "vim.diagnostic.get(0, { lnum = 29 })"
-
-
-def settings() -> str:
-    """The settings for this Neovim that the page shows, with this very `merkle`."""
-    page = (REPOSITORY / "docs" / "editors.md").read_text()
-    (shown,) = re.findall(r"```lua\n(-- Neovim 0\.7.*?)```", page, re.DOTALL)
-    command = ", ".join(f'"{part}"' for part in (sys.executable, "-P", "-m", "indexer.cli"))
-    assert shown.count('"merkle", ') == 1
-    return shown.replace('"merkle", ', f"{command}, ")
 
 
 @pytest.mark.soak

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Self
 
 import msgpack
 import pytest
 
+from tests.support.processes import REPOSITORY
 from tests.support.waiting import PATIENCE
 
 _REQUEST, _ANSWER = 0, 1
+
+
+def settings() -> str:
+    """The settings for this Neovim that docs/editors.md shows, with this very `merkle`."""
+    page = (REPOSITORY / "docs" / "editors.md").read_text()
+    (shown,) = re.findall(r"```lua\n(-- Neovim 0\.7.*?)```", page, re.DOTALL)
+    command = ", ".join(f'"{part}"' for part in (sys.executable, "-P", "-m", "indexer.cli"))
+    assert shown.count('"merkle", ') == 1
+    return shown.replace('"merkle", ', f"{command}, ")
 
 
 class Neovim:

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ELSEWHERE = (
-    *("pip ", "pipx ", "uvx ", "python3 -m venv "),
-    *("cd editors/", "npm ", "code "),
-    "systemctl ",
-)
-"""Commands that are not run here. Installers are run from a built wheel by test_install.py and in
-a fresh copy by the test of the first run; the extension of an editor is built by tests of its own;
-a manager of services is no part of a test machine."""
+INSTALLERS = ("pip ", "pipx ", "uvx ")
+OF_THE_EXTENSION = ("cd editors/", "npm ")
+ELSEWHERE = {
+    INSTALLERS: "tests/test_install.py runs these lines, from a built wheel",
+    ("python3 -m venv ",): "the test of the first run runs these lines, in a fresh copy",
+    OF_THE_EXTENSION: "tests/lsp/test_vscode.py runs these lines",
+    ("code ",): "no VS Code is here; that its extension is packed is tested",
+    ("systemctl ",): "no service manager is here; tests/cli/test_units.py verifies the unit",
+}
+"""What the commands begin with that are not run with their page, and what is done instead."""
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BEGIN, _END = "\x1e", "\x1f"
@@ -69,7 +71,14 @@ def steps(text: str) -> list[Step]:
             found += [Step(line, None) for line in body.splitlines() if line.strip()]
         elif language == "toml" and body.startswith("# merkle.toml\n"):
             found.append(Step(f"cat > merkle.toml << 'END'\n{body}END", None))
-    return [one for one in found if not one.command.startswith(ELSEWHERE)]
+    elsewhere = tuple(start for starts in ELSEWHERE for start in starts)
+    return [one for one in found if not one.command.startswith(elsewhere)]
+
+
+def lines_with(text: str, starts: tuple[str, ...]) -> list[str]:
+    """The lines of a page's `sh` fences that begin in some way, as written."""
+    bodies = (body for language, body in fences(text) if language == "sh")
+    return [line for body in bodies for line in body.splitlines() if line.startswith(starts)]
 
 
 def _console(body: str) -> Iterator[Step]:
@@ -91,9 +100,10 @@ def fits_shown(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern + r"\n*", printed.strip("\n") + "\n" if printed else "") is not None
 
 
-def run(text: str, folder: Path, environment: Mapping[str, str], before: str = "") -> list[Ran]:
-    """Run a page's commands in one shell that begins in a folder."""
-    listed = steps(text)
+def run(
+    listed: Sequence[Step], folder: Path, environment: Mapping[str, str], before: str = ""
+) -> list[Ran]:
+    """Run some commands in one shell that begins in a folder."""
     script = [before, "set -o pipefail"]
     for number, step in enumerate(listed):
         script += [f"printf '\\036{number}\\n'", step.command, "printf '\\037%d\\n' $?"]

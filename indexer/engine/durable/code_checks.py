@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from indexer.core import paths
 from indexer.core.code import FactsKey
 from indexer.core.kinds import Kind
+from indexer.core.progress import Progress, begin
 from indexer.core.tree import Entry, Tree
 from indexer.generators.base import FileInput
 from indexer.generators.facts import facts_key, facts_of
@@ -31,7 +32,12 @@ class Checked(NamedTuple):
     known: int
 
 
-def check_code(opened: Frames, tree: Tree, error: Callable[[str, str, str], None]) -> Checked:
+def check_code(
+    opened: Frames,
+    tree: Tree,
+    error: Callable[[str, str, str], None],
+    progress: Progress | None = None,
+) -> Checked:
     """Symbols, uses and words of files against their contents: of all, or of an even sample."""
     known = opened.code.numbers
     if not known:
@@ -47,9 +53,12 @@ def check_code(opened: Frames, tree: Tree, error: Callable[[str, str, str], None
     symbols, uses = store.symbols(numbers), store.uses(numbers, VERSION)
     words = opened.postings.terms_of(FILES, numbers)
     checked = 0
+    begin(progress, "checking symbols and words", "files", len(wanted))
     for key, number in zip(wanted, numbers, strict=True):
         path, entry = files[key]
         content = _content_of(opened, path, entry)
+        if progress is not None:
+            progress(1)
         if content is None:
             # Another one by now, of which nothing is stored under this number.
             continue

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from indexer.core import paths
 from indexer.core.arguments import File
 from indexer.core.frames import BodyHash, FrameId, body_hash
+from indexer.core.progress import Progress, begin, counted
 from indexer.core.secrets import check_secrets, mask
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import (
@@ -53,7 +54,9 @@ class ExportedDocument(TypedDict):
     records: int
 
 
-def export_pack(engine: Engine, file: File, nodes: Sequence[str] = ()) -> ExportedDocument:
+def export_pack(
+    engine: Engine, file: File, nodes: Sequence[str] = (), *, progress: Progress | None = None
+) -> ExportedDocument:
     """Write what was written and computed to a file.
 
     Everything, or what is about some nodes. Computed results are signed where the environment
@@ -61,23 +64,28 @@ def export_pack(engine: Engine, file: File, nodes: Sequence[str] = ()) -> Export
     """
     scopes = [path_of(engine, node) for node in nodes] or [paths.ROOT]
     seal = _seal(engine)
-    count = write_pack(file, (_sealed(seal, record) for record in _records(engine, scopes)))
+    records = (_sealed(seal, record) for record in _records(engine, scopes, progress))
+    count = write_pack(file, counted(records, progress))
     return {"file": str(file), "records": count}
 
 
-def _records(engine: Engine, scopes: Sequence[str]) -> Iterator[JsonObject]:
+def _records(
+    engine: Engine, scopes: Sequence[str], progress: Progress | None
+) -> Iterator[JsonObject]:
     store = engine.frames.store
+    begin(progress, "writing notes and manifests", "records")
     yield {"kind": "pack", "format": PACK_FORMAT, "hash": engine.algorithm.name}
     yield from agent_records(store)
     yield from note_records(store, scopes)
     yield from manifest_records(store, scopes)
-    yield from _memo_records(engine.frames.heads, scopes)
+    yield from _memo_records(engine.frames.heads, scopes, progress)
     # Sessions are about no node in particular: they go along with everything.
     sessions = SessionStore(engine.database)
     if paths.ROOT in scopes and sessions.names():
         # Imported late: most workspaces have no session.
         from indexer.engine.sessions.packs import session_records
 
+        begin(progress, "writing sessions", "sessions", len(sessions.names()))
         yield from session_records(sessions)
 
 
@@ -103,7 +111,9 @@ def _is_vouched(seal: Seal, record: JsonObject) -> bool:
     )  # fmt: skip
 
 
-def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObject]:
+def _memo_records(
+    heads: HeadCache, scopes: Sequence[str], progress: Progress | None
+) -> Iterator[JsonObject]:
     """The memo entries whose results the heads in these scopes hold (all, for the root)."""
     wanted: set[BodyHash] | None = None
     if paths.ROOT not in scopes:
@@ -119,6 +129,7 @@ def _memo_records(heads: HeadCache, scopes: Sequence[str]) -> Iterator[JsonObjec
         for key, (generation, content) in sorted(heads.store.memo().items())
         if content is not None and (wanted is None or content in wanted)
     ]
+    begin(progress, "writing computed results", "records", len(chosen))
     for start in range(0, len(chosen), GROUP):
         group = chosen[start : start + GROUP]
         bodies = heads.store.bodies(content for _, _, content in group)
@@ -142,7 +153,12 @@ class ImportedDocument(TypedDict):
 
 
 def import_pack(
-    engine: Engine, file: File, *, trust: bool = False, allow_secrets: bool = False
+    engine: Engine,
+    file: File,
+    *,
+    trust: bool = False,
+    allow_secrets: bool = False,
+    progress: Progress | None = None,
 ) -> ImportedDocument:
     """Take in a pack.
 
@@ -152,7 +168,10 @@ def import_pack(
     generated.
     """
     frames, seal = engine.frames, _seal(engine)
-    everything = [checked(engine.algorithm, record) for record in _body_of(engine, file)]
+    begin(progress, "checking the pack", "records")
+    everything = [
+        checked(engine.algorithm, record) for record in counted(_body_of(engine, file), progress)
+    ]
     records = []
     unsigned = 0
     for record in everything:
@@ -176,12 +195,16 @@ def import_pack(
     check_rights(frames, fresh)
     durable = [record for record in fresh if record["kind"] != "memo"]
     computed = [record for record in fresh if record["kind"] == "memo"]
+    begin(progress, "storing notes and sessions")
     engine.records.write([*durable, *sessions])
+    begin(progress, "storing computed results", "records", len(computed))
     for start in range(0, len(computed), GROUP):
         batch = FrameBatch()
         for record in computed[start : start + GROUP]:
             apply_record(frames, record, batch)
         frames.heads.add(batch)
+        if progress is not None:
+            progress(len(computed[start : start + GROUP]))
     return {
         "file": str(file),
         "records": len(everything),

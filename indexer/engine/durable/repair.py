@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
 from indexer.core.hashing import WorkspaceHash, workspace_hash
+from indexer.core.progress import Progress
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.records import aside_record
 from indexer.engine.durable.salvage import (
@@ -53,7 +54,7 @@ class RepairedDocument(TypedDict):
     nodes: int
 
 
-def repair(root: Path, *, progress: Callable[[int], None] | None = None) -> RepairedDocument:
+def repair(root: Path, *, progress: Progress | None = None) -> RepairedDocument:
     """Check the journal and the database; rebuild what does not hold. Never deletes anything."""
     layout = Layout(root)
     done: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat as modes
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import lockfile, paths
@@ -13,6 +13,7 @@ from indexer.core.arguments import IdPrefix
 from indexer.core.changes import summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
+from indexer.core.progress import Progress, begin, meter_of
 from indexer.core.tree import Tree
 from indexer.engine.durable.code_checks import Checked, check_code
 from indexer.engine.durable.frame_checks import check_frames
@@ -93,7 +94,7 @@ def validate(
     subset: tuple[int, int] | None = None,
     expect_root: IdPrefix | None = None,
     locked: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> ValidateDocument:
     """Every invariant; the disk against the index (`content`) or merkle.lock (`locked`)."""
     with no_cycle_collection():
@@ -106,11 +107,12 @@ def _validate(
     subset: tuple[int, int] | None,
     expect_root: str | None,
     locked: bool,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> ValidateDocument:
     if subset is not None and subset[0] > subset[1]:
         raise ArgumentsError(f"there is no part {subset[0]} of {subset[1]}")
     findings = _Findings()
+    begin(progress, "checking the index")
     engine.database.read_all()
     head = engine.trees.head()
     nodes = frames = 0
@@ -123,7 +125,7 @@ def _validate(
         if tree is not None:
             nodes = tree.root.totals.nodes
             frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
-            code = check_code(engine.frames, tree, findings.error)
+            code = check_code(engine.frames, tree, findings.error, meter_of(progress))
             if content or subset is not None:
                 present = _check_content(engine, tree, subset, findings, progress)
             if locked:
@@ -210,11 +212,11 @@ def _check_content(
     tree: Tree,
     subset: tuple[int, int] | None,
     findings: _Findings,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> Tree | None:
     """Read files again and compare, all of them or one part of several; gives what is there now."""
     if subset is not None:
-        _check_part(engine, tree, subset, findings)
+        _check_part(engine, tree, subset, findings, progress)
         return None
     if engine.contents_compared is not None and not findings.errors and engine.contents_compared():
         # By who was at it meanwhile. Where anything is wrong, what it is is found out here.
@@ -237,9 +239,7 @@ def _check_content(
     return None if looked.unreadable else looked.tree
 
 
-def _check_locked(
-    engine: Engine, findings: _Findings, progress: Callable[[int], None] | None
-) -> None:
+def _check_locked(engine: Engine, findings: _Findings, progress: Progress | None) -> None:
     """Compare what is on disk now with merkle.lock, whatever was recorded last."""
     try:
         looked = look(engine, accept_empty=True, progress=progress)
@@ -252,11 +252,21 @@ def _check_locked(
     check_lock(engine.root, tree, engine.algorithm, findings.error, findings.could_not)
 
 
-def _check_part(engine: Engine, tree: Tree, subset: tuple[int, int], findings: _Findings) -> None:
+def _check_part(
+    engine: Engine,
+    tree: Tree,
+    subset: tuple[int, int],
+    findings: _Findings,
+    progress: Progress | None,
+) -> None:
     part, parts = subset
-    for path, entry in tree.walk():
-        if entry.kind is not Kind.FILE or zlib.crc32(path.encode()) % parts != part - 1:
-            continue
+    chosen = [
+        (path, entry)
+        for path, entry in tree.walk()
+        if entry.kind is Kind.FILE and zlib.crc32(path.encode()) % parts == part - 1
+    ]
+    begin(progress, "reading files again", "files", len(chosen))
+    for path, entry in chosen:
         parent, name = paths.split(path)
         try:
             folder = open_folder(engine.root, parent)
@@ -264,6 +274,8 @@ def _check_part(engine: Engine, tree: Tree, subset: tuple[int, int], findings: _
             findings.error("disk_removed", path, f"its folder: {reason_of(problem)}")
             continue
         _check_file(engine, folder, path, paths.text_to_os(name), entry.content_id, findings)
+        if progress is not None:
+            progress(1)
 
 
 def _check_file(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from indexer.core import paths
+from indexer.core.frames import FrameId
 from indexer.core.ids import is_id_prefix
 from indexer.errors import UsageError
 from indexer.store.frames import FrameStore, StoredFrame
+
+_WHOLE: Final = 64
+"""Digits of a FrameID."""
 
 
 class UnknownFrameError(UsageError):
@@ -21,7 +27,9 @@ def find_frame(store: FrameStore, text: str) -> StoredFrame:
             f"{paths.on_screen(text)!r} is no FrameID",
             hint="give 6 or more lower-case hexadecimal digits, as `merkle list-frames` shows them",
         )
-    found = store.frame_ids(text)
+    # A whole id is looked up; the beginning of one is compared with every id.
+    whole = len(text) == _WHOLE
+    found = [FrameId(bytes.fromhex(text))] if whole else store.frame_ids(text)
     if len(found) > 1:
         listed = ", ".join(one.hex()[:16] for one in found)
         raise UnknownFrameError(f"{text} is ambiguous: {listed}", hint="give more digits")

@@ -292,7 +292,9 @@ def _replaced(
                 f" {paths.on_screen(path) or 'the root'}: {what}",
                 hint="`merkle list-frames NODE` lists the notes that can be",
             )
-        by = frames.store.note_states([frame.frame_id])[frame.frame_id].superseded_by
+        by = None
+        if frames.heads.live_frame((path, frame.type, frame.agent), frame.frame_id) is None:
+            by = frames.store.note_states([frame.frame_id])[frame.frame_id].superseded_by
         if by is not None and _is_withdrawal(frames, by):
             raise FrameRefusedError(
                 f"{frame.frame_id.hex()[:12]} was withdrawn", hint="write without replacing it"
@@ -377,7 +379,8 @@ def _bound_to(
     if note.seen is not None and not node_id.hex().startswith(note.seen):
         node_id, entry = _as_seen(engine.trees, path, note.seen)
         is_past = True
-    elif note.seen is not None:
+    elif note.seen is not None and note.seen != node_id.hex():
+        # A whole id says clearly which one it is.
         _check_seen(engine.trees, path, note.seen)
     on = note.on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
     if on.startswith(ON_SYMBOL) or (symbol is not None and note.on is not None):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from indexer.core import paths
 from indexer.core.code import FactsKey
+from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.make.one_pass import CHUNK
 from indexer.engine.make.pace import Pace
@@ -36,21 +37,27 @@ class CodePass:
         self._failed: set[FactsKey] = set()
         """What could not be read: not tried again in this pass."""
 
-    def pieces(self, tree: Tree, within: str = paths.ROOT) -> Generator[None]:
+    def pieces(
+        self, tree: Tree, within: str = paths.ROOT, progress: Progress | None = None
+    ) -> Generator[None]:
         """Make everything that is missing in a part of the workspace, yielding in between."""
+        if progress is not None:
+            begin(progress, "reading code", "files", sum(1 for _ in self._missing(tree, within)))
         try:
-            while self.run_some(tree, within):
+            while made := self.run_some(tree, within):
+                if progress is not None:
+                    progress(made)
                 yield
         finally:
             self.close()
 
-    def run_some(self, tree: Tree, within: str = paths.ROOT) -> bool:
-        """Make the next that are missing; False when there are none."""
+    def run_some(self, tree: Tree, within: str = paths.ROOT) -> int:
+        """Make the next that are missing; how many those were."""
         with self._pace.piece() if self._pace is not None else nullcontext(CHUNK) as size:
             wanted = list(islice(self._missing(tree, within), size))
             if wanted:
                 self._make(wanted, len(wanted) if len(wanted) < size else size + CHUNK)
-        return bool(wanted)
+        return len(wanted)
 
     def close(self) -> None:
         """End the worker processes, if there are any."""

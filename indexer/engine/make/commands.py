@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from indexer.core import paths
 from indexer.core.arguments import Amount, Count
 from indexer.core.frames import GENERATED_AGENT_PREFIX, HeadKey
+from indexer.core.progress import Progress
 from indexer.engine.documents import ExchangedDocument, JsonObject
 from indexer.engine.frames.agents import check_writer
 from indexer.engine.frames.freshness import fresh_in
@@ -150,7 +151,7 @@ def regenerate(
     max_cost: Amount | None = None,
     yes: bool = False,
     models: bool = True,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> LongWork[RegeneratedDocument | PlanDocument]:
     """Make again what is stale at a node, or only tell what that would be.
 
@@ -263,7 +264,7 @@ def synthesize(
     max_calls: Count | None = None,
     max_cost: Amount | None = None,
     yes: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> LongWork[SynthesizedDocument]:
     """Frames of a type for a folder, children first.
 

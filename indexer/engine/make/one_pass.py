@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from indexer.core import paths
 from indexer.core.frames import Action, BodyHash, MemoKey
 from indexer.core.kinds import Kind
+from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.frames.proofs import unproved
 from indexer.engine.frames.recipe import file_key
@@ -59,7 +60,7 @@ class OnePass:
     outcome: Outcome
     team: TeamMemo
     bodies: Bodies
-    progress: Callable[[int], None] | None = None
+    progress: Progress | None = None
     asked_by: str | None = None
     """Who asked for it: kept beside the frames, no part of their ids."""
     patient: bool = False
@@ -88,19 +89,21 @@ class OnePass:
         In between the tree may move on, which whoever asks for the next piece puts in.
         """
         planned, steps = self.tree, list[Step]()
+        begin(self.progress, f"looking for stale frames ({self.type.name})", "frames")
         self.team.begin()
         try:
             for step in self.stale(within, recursive=recursive):
                 steps.append(step)
                 if len(steps) % _PLANNED == 0:
                     yield
+            begin(self.progress, f"making frames ({self.type.name})", "frames", len(steps))
             files = sum(step.entry.kind is Kind.FILE for step in steps)
-            begin = 0
-            while begin < len(steps):
+            at = 0
+            while at < len(steps):
                 with self._piece() as size:
-                    chunk = steps[begin : begin + size]
-                    begin += len(chunk)
-                    self._next = deque(steps[begin : begin + max(size, AHEAD)])
+                    chunk = steps[at : at + size]
+                    at += len(chunk)
+                    self._next = deque(steps[at : at + max(size, AHEAD)])
                     self.run_steps(chunk if self.tree is planned else self._as_now(chunk), files)
                     files -= sum(step.entry.kind is Kind.FILE for step in chunk)
                 if self.progress is not None:
@@ -334,7 +337,7 @@ def one_pass(
     declared: FrameType,
     outcome: Outcome,
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     asked_by: str | None = None,
     patient: bool = False,
     patience: float | None = None,

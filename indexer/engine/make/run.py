@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from indexer.core.progress import Progress, begin, meter_of
 from indexer.engine.frames.types import FrameType
 from indexer.engine.long_work import Document, LongWork
 from indexer.engine.make.blocked import all_blocked
@@ -78,7 +79,7 @@ class Run(LongWork[Document]):
         *,
         recursive: bool,
         limits: Limits,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
         asked_by: str | None = None,
         result: Callable[[Run[Any]], Document],
     ) -> None:
@@ -175,7 +176,10 @@ class Run(LongWork[Document]):
                 self._pass = None
             self._todo.pop(0)
         if self._code is None:
-            self._code = code_pass(self._engine).pieces(self._engine.tree, self._path)
+            begin(self._progress, "looking at code")
+            self._code = code_pass(self._engine).pieces(
+                self._engine.tree, self._path, meter_of(self._progress)
+            )
         for _ in self._code:
             return False
         if self._calls is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
 from indexer.core.frames import FrameId, MemoKey
 from indexer.core.kinds import Kind
+from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.events import Event, Outcome
@@ -61,7 +61,7 @@ class ModelPass:
         *,
         within: str = paths.ROOT,
         recursive: bool = True,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
         asked_by: str | None = None,
         most_wanted: int | None = None,
         backoff: Backoff | None = None,
@@ -154,6 +154,7 @@ class ModelPass:
         self._wanted, self._queue, self._unranked = {}, [], []
         stale = self._pass.stale(self._within, recursive=self._recursive)
         self._steps = {step.path: step for step in stale}
+        begin(self._progress, f"asking a model ({self.type.name})", "frames", len(self._steps))
         self._open = {}
         for path in self._steps:
             if path:

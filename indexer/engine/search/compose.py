@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
@@ -32,6 +32,7 @@ from indexer.core.frames import (
     body_hash,
 )
 from indexer.core.paths import on_screen
+from indexer.core.progress import Progress
 from indexer.core.roles import Role
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
@@ -146,7 +147,7 @@ def compose(
     tests: bool = False,
     docs: bool = False,
     why: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> ContextDocument:
     """A bounded selection of frames and source as messages, with its manifest.
 

@@ -16,6 +16,7 @@ from indexer.compose.selection import FIRST_OMITTED
 from indexer.core.changes import tree_changes
 from indexer.core.code import CodeSymbol
 from indexer.core.frames import REPEATING_AGENTS, FrameId, Head, HeadKey
+from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.search.files import Files
 from indexer.engine.search.ranking import READ, FileHit, Ranking, TextOf
@@ -263,11 +264,13 @@ def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpu
 def index_what_is_left(
     heads: HeadCache,
     on_writing_thread: OnWritingThread,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Make the postings that stored bodies wait for, on the thread that writes."""
+    begin(progress, "preparing the search", "texts", heads.unindexed)
     while left := heads.unindexed:
         # A portion at a time: what else has to be written comes between.
         on_writing_thread(heads.index_some)
         if progress is not None:
             progress(left - heads.unindexed)
+    begin(progress, "searching")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypedDict
 
 from indexer.compose.candidates import Candidate, Loaded
@@ -14,6 +14,7 @@ from indexer.core.arguments import Count, some_of
 from indexer.core.code import CodeSymbol
 from indexer.core.frames import REPEATING_AGENTS, FrameId
 from indexer.core.kinds import Kind
+from indexer.core.progress import Progress
 from indexer.core.terms import words_in
 from indexer.core.tree import Tree
 from indexer.engine.code.graph import Definition, Graph
@@ -108,7 +109,7 @@ def search(
     kinds: Kinds = (FRAME, SYMBOL),
     limit: Count = 20,
     types: Sequence[str] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> SearchDocument:
     """What matches a question best, the best first.
 

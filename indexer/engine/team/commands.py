@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import AMOUNT, Shape
 from indexer.core.frames import MemoKey
+from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import fresh_in
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
-Progress = Callable[[int], None]
 WITHOUT_KEY: Final = (
     f"no team key is set ({TEAM_KEY}): only accidents are detected, not rows that somebody"
     " changed on purpose"
@@ -136,6 +136,7 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDo
     exchange.catch_up()
     _raise_problem(client)
     keys = list(_present_keys(engine.frames, engine.tree))
+    begin(progress, "giving to the team", "results", len(keys))
     for at in range(0, len(keys), PUSH):
         group = keys[at : at + PUSH]
         entries = client.lacking(exchange.entries(group))
@@ -143,6 +144,7 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDo
             exchange.tally.pushed += client.put(entries)
         if progress is not None:
             progress(len(group))
+    begin(progress, "giving notes to the team")
     given = give_notes(engine, client) if with_notes else Given(0, 0)
     return {
         "pushed": exchange.tally.pushed - before,
@@ -177,6 +179,8 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDo
     after: bytes | None = b""
     pulled = seen = 0
     lines: list[JsonObject] = []
+    # How many the store has is known when its last page has come.
+    begin(progress, "taking from the team", "results")
     while after is not None:
         read, after = client.page(after, PUSH)
         entries = []

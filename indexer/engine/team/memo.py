@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
 from indexer.core.frames import BodyHash, MemoKey
+from indexer.core.progress import Progress
 from indexer.engine.models.calls import Answered, ModelCalls
 from indexer.engine.models.intake import let_go, paid_records
 from indexer.shared.base import Entry
@@ -39,7 +40,7 @@ class TeamMemo:
         *,
         share: bool = True,
         patience: float | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._exchange_now = exchange
         self._any_exchange: Exchange | None = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.lockfile import NAME, LockFile, LockFileError, departures, lock_text, parse_lock
 from indexer.core.paths import on_screen
+from indexer.core.progress import Progress, begin
 from indexer.core.proofs import ProofDocument
 from indexer.core.proofs import prove as inclusion_proof
 from indexer.core.tree import Tree
@@ -43,7 +44,7 @@ class LockDocument(TypedDict):
     written: bool
 
 
-def lock(engine: Engine, *, progress: Callable[[int], None] | None = None) -> LockDocument:
+def lock(engine: Engine, *, progress: Progress | None = None) -> LockDocument:
     """Bring the index up to date and write merkle.lock.
 
     A file that says the same already is left alone.
@@ -57,6 +58,7 @@ def lock(engine: Engine, *, progress: Callable[[int], None] | None = None) -> Lo
             "a lock would vouch for what nobody has seen",
             hint="make them readable or ignore them, then lock again",
         )
+    begin(progress, "writing merkle.lock")
     tree = engine.tree
     text = lock_text(tree).encode()
     target = engine.root / NAME

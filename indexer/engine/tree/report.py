@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.frames import Freshness
+from indexer.core.progress import Progress
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import DiffDocument, JsonObject
 from indexer.engine.frames.freshness import freshness_of
@@ -77,7 +78,9 @@ class ReportDocument(TypedDict):
     map: MappedDocument
 
 
-def report(engine: Engine, base: str | None = None) -> ReportDocument:
+def report(
+    engine: Engine, base: str | None = None, *, progress: Progress | None = None
+) -> ReportDocument:
     """Root, coverage, freshness, changes since a base root, and a map.
 
     All of it depends on content alone: no clock, no place, no process.
@@ -90,7 +93,7 @@ def report(engine: Engine, base: str | None = None) -> ReportDocument:
     if engine.served:
         status, present = recorded_status(engine, "current"), engine.tree
     else:
-        status, tree = present_status(engine)
+        status, tree = present_status(engine, progress)
         present = tree or engine.tree
     states = _states(engine.frames, present, known=status["state"] != "unavailable")
     covered = Counter(states.values())

@@ -102,11 +102,12 @@ def resolve_node(tree: Tree, store: TreeStore, text: str) -> NodeDocument:
 def _by_path(tree: Tree, path: str) -> NodeDocument:
     entry = tree.get(path)
     if entry is None:
-        raise UnknownNodeError(
-            f"{on_screen(path)} is not in the index{_guess(tree, path)}",
-            hint=f"`merkle scan` brings it up to date; `merkle status --why-ignored "
-            f"{on_screen(path)}` tells whether a rule leaves it out",
-        )
+        shown = on_screen(path)
+        hint = f"`merkle scan` brings it up to date; `merkle status --why-ignored {shown}` tells"
+        hint += " whether a rule leaves it out"
+        if path.isidentifier():
+            hint = f"`merkle definition {shown}` tells where a symbol of that name is; {hint}"
+        raise UnknownNodeError(f"{shown} is not in the index{_guess(tree, path)}", hint=hint)
     return _document(tree, path, tree.node_id(path, entry), superseded=False)
 
 

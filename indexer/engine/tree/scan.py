@@ -14,6 +14,7 @@ from indexer.core import filestat, paths
 from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
+from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.tree.results import ScanDocument, pairs, scan_document
 from indexer.engine.tree.root import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from indexer.engine.make.events import Event
     from indexer.engine.workspace import Engine
 
-Progress = Callable[[int], None]
 OnFolder = Callable[[str], None]
 
 
@@ -71,6 +71,7 @@ def record_everything(
             progress=progress,
             on_folder=on_folder,
         )
+        begin(progress, "recording what changed")
         root, changes, carried = _record_look(engine, looked, cause)
     _tell(engine, root, changes, carried, before)
     return _document(root, looked, changes, len(carried), engine.clock.monotonic() - started)
@@ -299,14 +300,17 @@ def look(
     *,
     force: bool = False,
     accept_empty: bool = False,
-    progress: Callable[[int], None] | None = None,
-    on_folder: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+    on_folder: OnFolder | None = None,
 ) -> Looked:
     """Walk the workspace and put together its present tree, storing nothing."""
     engine.check_root()
-    observed, first = engine.take_first_look(), engine.trees.head() is None
+    head = engine.trees.head()
+    observed, first = engine.take_first_look(), head is None
     if observed is None or force or on_folder is not None:
         before, first = _before(engine)
+        known = None if head is None else head.totals.nodes
+        begin(progress, "reading every file again" if force else "scanning", "entries", known)
         walker = Walker(
             engine.root, engine.algorithm, engine.scopes, before, engine.clock.now_ns(),
             trust=not force, on_folder=on_folder, progress=progress,
@@ -315,6 +319,7 @@ def look(
         )  # fmt: skip
         observed = _walk(engine, walker)
     engine.recorded.looked_at = True
+    begin(progress, "comparing")
     linked = frozenset(observed.linked)
     if observed.unchanged and not first:
         return Looked(None, observed.hashed, observed.skipped, observed.unreadable, linked)

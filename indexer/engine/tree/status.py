@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core.changes import Summary, summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
+from indexer.core.progress import Progress
 from indexer.core.tree import Tree
 from indexer.engine.tree.lost import lost_documents
 from indexer.engine.tree.results import (
@@ -26,21 +27,25 @@ LARGEST: Final = 5
 _NO_CHANGES: Final = Summary((), (), (), ())
 
 
-def status(engine: Engine, *, wait: bool = True) -> StatusDocument:
+def status(
+    engine: Engine, *, wait: bool = True, progress: Progress | None = None
+) -> StatusDocument:
     """Compare the disk with the index; with a service, first wait until it has seen all.
 
     Without a service there is nothing to wait for: the disk itself is looked at.
     """
     with no_cycle_collection():
-        return present_status(engine)[0]
+        return present_status(engine, progress)[0]
 
 
-def present_status(engine: Engine) -> tuple[StatusDocument, Tree | None]:
+def present_status(
+    engine: Engine, progress: Progress | None = None
+) -> tuple[StatusDocument, Tree | None]:
     """The same, with the tree that is on disk where it could be looked at."""
     if engine.trees.head() is None:
         return describe(engine, "missing", _NO_CHANGES, [], [], None), None
     try:
-        looked = look(engine, accept_empty=False)
+        looked = look(engine, accept_empty=False, progress=progress)
     except UnavailableError as error:
         remarks = [("", error.message)]
         return describe(engine, "unavailable", _NO_CHANGES, [], remarks, None), None

@@ -17,6 +17,7 @@ from typing import Final
 from indexer.core.clock import SystemClock
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.listing import Listing
+from indexer.core.progress import Progress, begin
 from indexer.engine.owned import Owned
 from indexer.engine.tree.results import (
     ScanDocument,
@@ -85,7 +86,7 @@ class FirstLook:
 
 
 def look_first(
-    owned: Owned, progress: Callable[[int], None] | None = None, *, may_fork: bool = False
+    owned: Owned, progress: Progress | None = None, *, may_fork: bool = False
 ) -> FirstLook | None:
     """Look at everything, where what is recorded can be known without the database.
 
@@ -98,6 +99,7 @@ def look_first(
     standing, listings = known
     walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
     walker.progress = progress
+    begin(progress, "scanning", "entries", standing.root.totals.nodes)
     with no_cycle_collection():
         try:
             parts = listed_parts(listings) if may_fork else []
@@ -109,7 +111,7 @@ def look_first(
 
 
 def read_first(
-    owned: Owned, progress: Callable[[int], None] | None, meanwhile: Callable[[], object]
+    owned: Owned, progress: Progress | None, meanwhile: Callable[[], object]
 ) -> FirstLook | None:
     """Read everything by several processes where nothing has ever been recorded.
 
@@ -121,6 +123,7 @@ def read_first(
     check_root(owned.root, owned.layout, owned.lock_identity)
     walker = _walker(owned, NothingBefore())
     walker.progress = progress
+    begin(progress, "scanning", "entries")
     parts = parts_on_disk(owned.root, walker.scopes)
     if not parts:
         return None

@@ -21,8 +21,11 @@ Joins = Callable[..., Member]
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file, or where a test asks for it a database of a real server."""
     monkeypatch.setenv("MERKLE_TEAM_KEY", "a key of the team")
+    if getattr(request, "param", "") == "postgresql":
+        return str(request.getfixturevalue("url"))
     return f"sqlite://{tmp_path}/team.db"
 
 
@@ -55,6 +58,7 @@ def put(store: str, line: dict[str, Any], key: str = "a key of the team") -> Non
     client.close()
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 def test_notes_reach_the_others_as_their_authors(joins: Joins) -> None:
     one, other = joins(), joins()
     write(one, "a.py::a", "mind the unit")
