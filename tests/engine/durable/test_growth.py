@@ -78,7 +78,7 @@ def edited(after_saves: Path) -> Iterator[Space]:
 
 
 def test_after_saves_and_compact_the_index_is_at_most_twice_a_fresh_one(space: Space) -> None:
-    check_growth(space, 45, 15)
+    check_growth(space, 80, 27)
 
 
 @pytest.mark.soak
