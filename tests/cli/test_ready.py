@@ -65,7 +65,9 @@ def serving(workspace: Path, runtime: Path) -> Iterator[Path]:
     )  # fmt: skip
     try:
         wait_until(lambda: [*(runtime / "merkle").glob("*.ready")], "the ready process listens")
-        wait_until(lambda: _run(workspace, "status", **here).returncode == 0, "frames are made")
+        wait_until(
+            lambda: _is_settled(_run(workspace, "status", "--json", **here)), "frames are made"
+        )
         yield workspace
     finally:
         watching.terminate()
@@ -81,6 +83,19 @@ def one_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path
         serving(workspace, Path(runtime)),
     ):
         yield workspace, Path(runtime)
+
+
+def _is_settled(status: subprocess.CompletedProcess[bytes]) -> bool:
+    document = json.loads(status.stdout)
+    return not status.returncode and bool(document["frames"]["total"] >= document["nodes"])
+
+
+@pytest.fixture
+def served_alone(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """One of a test's own, which may do anything to it."""
+    monkeypatch.setenv("MERKLE_SERVICE_READY", "yes")
+    with serving(workspace, Path(os.environ["XDG_RUNTIME_DIR"])):
+        yield workspace
 
 
 @pytest.fixture
@@ -219,29 +234,26 @@ def asking_for_long(served: Path) -> Iterator[subprocess.Popen[bytes]]:
             asking.kill()
 
 
-def test_an_interrupt_reaches_the_command_and_its_end_the_client(served: Path) -> None:
-    with asking_for_long(served) as asking:
+def test_an_interrupt_reaches_the_command_and_its_end_the_client(served_alone: Path) -> None:
+    with asking_for_long(served_alone) as asking:
         asking.send_signal(signal.SIGINT)
         assert asking.wait(30) == 128 + signal.SIGINT
 
 
-def test_a_command_ends_with_whoever_asked_for_it(served: Path) -> None:
-    with asking_for_long(served) as asking:
+def test_a_command_ends_with_whoever_asked_for_it(served_alone: Path) -> None:
+    with asking_for_long(served_alone) as asking:
         asking.kill()
         asking.wait(30)
 
 
-def test_it_ends_with_the_service_however_that_ends(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MERKLE_SERVICE_READY", "yes")
-    with serving(workspace, Path(os.environ["XDG_RUNTIME_DIR"])) as served:
-        status = json.loads(_run(served, "status", "--json").stdout)
-        process = _process()
-        os.kill(status["service"]["pid"], signal.SIGKILL)
-        wait_until(lambda: not _is_alive(process), "the ready process has ended")
-        assert _hand_over(served, "pass", "status").stderr == "None\n"
-        assert json.loads(_run(served, "status", "--json").stdout)["service"]["running"] is False
+def test_it_ends_with_the_service_however_that_ends(served_alone: Path) -> None:
+    status = json.loads(_run(served_alone, "status", "--json").stdout)
+    process = _process()
+    os.kill(status["service"]["pid"], signal.SIGKILL)
+    wait_until(lambda: not _is_alive(process), "the ready process has ended")
+    assert _hand_over(served_alone, "pass", "status").stderr == "None\n"
+    after = json.loads(_run(served_alone, "status", "--json").stdout)
+    assert after["service"]["running"] is False
 
 
 def _process() -> int:

@@ -27,8 +27,6 @@ from tests.support.wire import answer, call, end_service, refusal, texts, unfenc
 COUNTER = TiktokenCounter()
 LONG = "\u6f6e\u6c50" * 100_000
 """A text of which each character is a token or more."""
-SAID = ("the tide comes in and the tide goes out again\n" * 16_000)[:720_000]
-"""A text that is long, and soon counted."""
 
 
 def tokens(result: Any) -> int:
@@ -60,7 +58,7 @@ def hostile() -> Iterator[Path]:
             said = f"tide {number} ```` " + LONG[: 3000 * (number % 7)]
             workspace.put_frame("big.py", said, frame_type=f"note{number}", agent="alice")
         workspace.session_new("talk")
-        workspace.session_append("talk", type="dialogue", role="user", text=SAID)
+        workspace.session_append("talk", type="dialogue", role="user", text="x" * 720_000)
         workspace.session_append("talk", type="dialogue", role="user", text="The last word.")
         workspace.session_commit("talk")
         (root / "big.py").write_text("tide = 2\n" + f"# {'tide ' * 20}\n" * 3000)
@@ -146,7 +144,7 @@ def test_the_newest_of_a_session_is_shown_first(hostile: Path) -> None:
     result = call(hostile, None, "session", action="render", name="talk", budget=500)
     first, last = texts(result)
     assert last == "The last word."
-    assert SAID.startswith(first)
+    assert set(first) == {"x"}
     assert f"the first {len(first):,} of 720,000 characters" in result.content[1].text
 
 
