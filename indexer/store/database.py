@@ -319,8 +319,12 @@ class Database:
     def read_all(self) -> None:
         """Read every value there is, so that a block that does not hold is found wherever it is."""
         tables = self.rows("SELECT table_name FROM duckdb_tables() ORDER BY table_name")
-        for (table,) in tables:
-            self.rows(f'SELECT bit_xor(hash(every)) FROM "{table}" every')
+        # As one question: planning one for each takes longer than reading a small index.
+        self.rows(
+            " UNION ALL ".join(
+                f'SELECT bit_xor(hash(every)) FROM "{table}" every' for (table,) in tables
+            )
+        )
 
     def checkpoint(self) -> None:
         """Fold the WAL into the file."""

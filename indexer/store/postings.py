@@ -42,7 +42,10 @@ TO_BE_FOLDED: Final = "to_be_folded"
 """What the meta table says while postings of dropped bodies may be left."""
 
 PARTS: Final = 16
-"""Into how many parts postings are divided where all of them are gone through."""
+"""Into how many parts postings are divided where all of them are folded."""
+
+HELD: Final = 1_000_000
+"""About so many postings are held in memory at once where all of them are read."""
 
 
 _BYTES: Final = [bytes((value,)) for value in range(256)]
@@ -153,18 +156,23 @@ class PostingStore:
     def terms_of(self, space: int, wanted: Sequence[int]) -> dict[int, dict[int, int]]:
         """What every term of some files or bodies is worth there, from a pass over all postings."""
         terms: dict[int, dict[int, int]] = {number: {} for number in wanted}
-        for part in range(PARTS):
-            for row in self._part(part, space):
+        there = self._database.rows(
+            "SELECT sum(octet_length(gains)) FROM postings WHERE space = ?", [space]
+        )
+        # Few of them are one question: each costs as much as a thousand rows.
+        parts = 1 + (there[0][0] or 0) // HELD
+        for part in range(parts):
+            for row in self._part(part, parts, space):
                 for number, gain in zip(_unpacked(row[2]), row[3], strict=True):
                     if number in terms:
                         terms[number][row[0]] = gain
         return terms
 
-    def _part(self, part: int, space: int) -> list[PostingRow]:
+    def _part(self, part: int, parts: int, space: int) -> list[PostingRow]:
         """A share of all postings; they are too many to hold at once."""
         rows = self._database.rows(
             "SELECT term, space, numbers, gains FROM postings WHERE term % ? = ? AND space = ?",
-            [PARTS, part, space],
+            [parts, part, space],
         )
         return [(term, which, numbers, gains) for term, which, numbers, gains in rows]
 
@@ -221,7 +229,7 @@ class PostingStore:
         ):
             kept = {row[0] for row in self._database.rows(numbers)}
             terms: dict[int, Found] = {}
-            for row in sorted(self._part(part, space), key=_first):
+            for row in sorted(self._part(part, PARTS, space), key=_first):
                 found = terms.setdefault(row[0], nothing())
                 for number, gain in zip(_unpacked(row[2]), row[3], strict=True):
                     if number in kept:

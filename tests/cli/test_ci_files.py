@@ -97,6 +97,7 @@ def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(
     assert "README.md" in (place / "report.md").read_text()
 
 
+@pytest.mark.soak
 def test_the_folder_recipe_adopts_what_it_does_not_know(
     repository: Path, shell: Any, tmp_path: Path
 ) -> None:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.copies import copy_workspace
+
 
 @pytest.fixture
-def below(peopled: Path) -> Path:
-    """A folder of the workspace that has a file of a name that is also at the root."""
-    (peopled / "src" / "README.md").write_text("# Source\n")
+def below(peopled: Path, made: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that we are in, with a file of a name that is also at the root."""
+    if not (made / "below").exists():
+        (peopled / "src" / "README.md").write_text("# Source\n")
+        assert merkle("-C", peopled, "watch", "--once").code == 0
+        shutil.copytree(peopled, made / "below", symlinks=True)
+    copy_workspace(made / "below", peopled)
+    monkeypatch.chdir(peopled / "src")
     return peopled / "src"
 
 
@@ -32,10 +40,9 @@ def below(peopled: Path) -> Path:
     ],
 )
 def test_a_path_is_found_from_where_it_is_typed(
-    typed: str, meant: str, below: Path, process: Any
+    typed: str, meant: str, below: Path, merkle: Any
 ) -> None:
-    process("scan", cwd=below)
-    ran = process("get-node", typed, "--json", cwd=below)
+    ran = merkle("get-node", typed, "--json")
     assert ran.code == 0, ran.out
     assert ran.json["path"] == meant
 
@@ -68,12 +75,9 @@ def test_an_absolute_path_is_one_of_the_workspace(
         ["status", "--why-ignored", "main.py"],
     ],
 )
-def test_every_command_that_takes_a_node_does_so(
-    line: list[str], below: Path, process: Any
-) -> None:
+def test_every_command_that_takes_a_node_does_so(line: list[str], below: Path, merkle: Any) -> None:
     (below / "note.txt").write_text("Read this.")
-    process("watch", "--once", cwd=below)
-    ran = process(*line, "--json", cwd=below)
+    ran = merkle(*line, "--json")
     assert ran.code == 0, ran.out
     assert ran.json.get("path") in (None, "src/main.py")
 

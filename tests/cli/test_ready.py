@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from indexer.cli.thin import ASKED
+from tests.support.processes import run as run_forked
 from tests.support.waiting import wait_until
 
 MERKLE = [sys.executable, "-m", "indexer.cli"]
@@ -49,28 +52,59 @@ LINES = {
 VARYING = ("seconds", "freshness_as_of")
 
 
-@pytest.fixture
-def served(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+@contextlib.contextmanager
+def serving(workspace: Path, runtime: Path) -> Iterator[Path]:
     """A workspace with a real service and its ready process."""
     (workspace / "a.py").write_text('"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n')
     (workspace / "sub").mkdir()
     (workspace / "sub" / "b.md").write_text("# About b\n")
-    monkeypatch.setenv("MERKLE_SERVICE_READY", "yes")
+    here = {"XDG_RUNTIME_DIR": str(runtime), "MERKLE_SERVICE_READY": "yes"}
     watching = subprocess.Popen(
-        [*MERKLE, "-C", str(workspace), "watch", "--quiet"],
+        [*MERKLE, "-C", str(workspace), "watch", "--quiet"], env={**os.environ, **here},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        wait_until(_ready, "the ready process listens")
-        wait_until(lambda: _run(workspace, "status").returncode == 0, "the frames are made")
+        wait_until(lambda: [*(runtime / "merkle").glob("*.ready")], "the ready process listens")
+        wait_until(
+            lambda: _is_settled(_run(workspace, "status", "--json", **here)), "frames are made"
+        )
         yield workspace
     finally:
         watching.terminate()
         watching.wait(30)
 
 
-def _ready() -> list[Path]:
-    return list(Path(os.environ["XDG_RUNTIME_DIR"], "merkle").glob("*.ready"))
+@pytest.fixture(scope="module")
+def one_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """A served workspace that no test changes, and the runtime folder of its service."""
+    workspace = tmp_path_factory.mktemp("served")
+    with (
+        tempfile.TemporaryDirectory(prefix="mk", dir="/tmp") as runtime,
+        serving(workspace, Path(runtime)),
+    ):
+        yield workspace, Path(runtime)
+
+
+def _is_settled(status: subprocess.CompletedProcess[bytes]) -> bool:
+    document = json.loads(status.stdout)
+    return not status.returncode and bool(document["frames"]["total"] >= document["nodes"])
+
+
+@pytest.fixture
+def served_alone(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """One of a test's own, which may do anything to it."""
+    monkeypatch.setenv("MERKLE_SERVICE_READY", "yes")
+    with serving(workspace, Path(os.environ["XDG_RUNTIME_DIR"])):
+        yield workspace
+
+
+@pytest.fixture
+def served(one_for_all: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The served workspace that all tests share, found by whatever a test starts."""
+    workspace, runtime = one_for_all
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("MERKLE_SERVICE_READY", "yes")
+    return workspace
 
 
 def _run(
@@ -81,6 +115,15 @@ def _run(
         [*MERKLE, *line], cwd=folder, env=environment, input=text.encode(), capture_output=True,
         timeout=60,
     )  # fmt: skip
+
+
+def _run_here(folder: Path, *line: str) -> subprocess.CompletedProcess[bytes]:
+    """The same in a process that does it all itself."""
+    code, out, err = run_forked(
+        ["-m", "indexer.cli", *line], stdin=b"a.py\nsub/b.md\n", cwd=folder,
+        env={**os.environ, "MERKLE_SERVICE_READY": "no"},
+    )  # fmt: skip
+    return subprocess.CompletedProcess(line, code, out.encode(), err.encode())
 
 
 def _hand_over(folder: Path, before: str, *line: str) -> subprocess.CompletedProcess[str]:
@@ -105,8 +148,7 @@ def test_every_command_says_the_same_both_ways(served: Path) -> None:
     for place, line in enumerate(line for lines in LINES.values() for line in lines):
         # Each starts two processes, so they take turns.
         asked = [*line, "--json"] if place % 2 else line
-        handed, here = (_run(served, *asked, handed=way) for way in (True, False))
-        assert _told(handed) == _told(here), asked
+        assert _told(_run(served, *asked)) == _told(_run_here(served, *asked)), asked
     assert _hand_over(served, "pass", "status").stderr == "0\n"
 
 
@@ -178,45 +220,57 @@ def test_names_of_programs_are_not_handed_on(served: Path) -> None:
     assert b"NO_COLOR=1" in sent
 
 
-def test_an_interrupt_reaches_the_command_and_its_end_the_client(served: Path) -> None:
-    slow = "SELECT count(*) FROM range(100000000000)"
-    asking = subprocess.Popen(
-        [*MERKLE, "sql", slow, "--timeout", "60"], cwd=served, stderr=subprocess.DEVNULL
-    )
-    wait_until(lambda: len(_children()) > 0, "the copy runs")
-    asking.send_signal(signal.SIGINT)
-    assert asking.wait(30) == 128 + signal.SIGINT
-    wait_until(lambda: not _children(), "the copy has ended")
+@contextlib.contextmanager
+def asking_for_long(served: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that takes a minute, with its copy at work; in the end the copy has to end too."""
+    wait_until(lambda: not _children(), "the copies of other commands have ended")
+    slow = ["sql", "SELECT count(*) FROM range(100000000000)", "--timeout", "60"]
+    with subprocess.Popen([*MERKLE, *slow], cwd=served, stderr=subprocess.DEVNULL) as asking:
+        try:
+            wait_until(_children, "the copy runs")
+            yield asking
+            wait_until(lambda: not _children(), "the copy has ended")
+        finally:
+            asking.kill()
 
 
-def test_a_command_ends_with_whoever_asked_for_it(served: Path) -> None:
-    slow = "SELECT count(*) FROM range(100000000000)"
-    asking = subprocess.Popen([*MERKLE, "sql", slow, "--timeout", "60"], cwd=served)
-    wait_until(lambda: len(_children()) > 0, "the copy runs")
-    asking.kill()
-    asking.wait(30)
-    wait_until(lambda: not _children(), "the copy has ended")
+def test_an_interrupt_reaches_the_command_and_its_end_the_client(served_alone: Path) -> None:
+    with asking_for_long(served_alone) as asking:
+        asking.send_signal(signal.SIGINT)
+        assert asking.wait(30) == 128 + signal.SIGINT
 
 
-def test_it_ends_with_the_service_however_that_ends(served: Path) -> None:
-    status = json.loads(_run(served, "status", "--json").stdout)
+def test_a_command_ends_with_whoever_asked_for_it(served_alone: Path) -> None:
+    with asking_for_long(served_alone) as asking:
+        asking.kill()
+        asking.wait(30)
+
+
+def test_it_ends_with_the_service_however_that_ends(served_alone: Path) -> None:
+    status = json.loads(_run(served_alone, "status", "--json").stdout)
     process = _process()
     os.kill(status["service"]["pid"], signal.SIGKILL)
     wait_until(lambda: not _is_alive(process), "the ready process has ended")
-    assert _hand_over(served, "pass", "status").stderr == "None\n"
-    assert json.loads(_run(served, "status", "--json").stdout)["service"]["running"] is False
+    assert _hand_over(served_alone, "pass", "status").stderr == "None\n"
+    after = json.loads(_run(served_alone, "status", "--json").stdout)
+    assert after["service"]["running"] is False
 
 
 def _process() -> int:
     """The ready process of this test's service, by the runtime folder that it was given."""
     runtime = f"XDG_RUNTIME_DIR={os.environ['XDG_RUNTIME_DIR']}".encode()
-    found = [
+    found = {
         pid
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
         if b"indexer.cli.ready" in _read(pid, "cmdline") and runtime in _read(pid, "environ")
-    ]
-    # Copies of it look the same; the first one came first.
-    return min(found)
+    }
+    # Copies of it look the same, and are its children; numbers begin again at some time.
+    (process,) = (pid for pid in found if _parent(pid) not in found)
+    return process
+
+
+def _parent(pid: int) -> int:
+    return int((_read(pid, "stat").rpartition(b") ")[2].split() or [b"", b"0"])[1])
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -13,6 +13,7 @@ import pytest
 from indexer.cli.reference import TARGET, every_command, json_keys, reference
 from indexer.service.openapi import openapi_document
 from indexer.service.server import Api
+from tests.support.copies import copy_workspace
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -99,42 +100,50 @@ def test_every_command_has_its_keys() -> None:
     assert all(json_keys(name, EVERY[name]) is not None for name in LINES)
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_the_json_keys_are_true(
-    name: str, peopled: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(peopled.parent)
-    if name.startswith("shared"):
-        monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{peopled.parent}/team.db")
-    if name in ("import", "notes import"):
-        assert merkle("-C", peopled, *LINES[name.replace("import", "export")]).code == 0
-    if name in ("prove", "verify"):
-        shutil.rmtree(peopled / ".merkle")
-        assert merkle("-C", peopled, "init", "--hash", "sha256").code == 0
-        assert merkle("-C", peopled, "scan").code == 0
-        Path("proof.json").write_text(merkle("-C", peopled, "prove", "src").out)
-    if name.startswith("session "):
+@pytest.fixture
+def talking(peopled: Path, made: Path, merkle: Any) -> Path:
+    """The small workspace with everything made, and a session."""
+    if not (made / "talking").exists():
         said = ["--type", "dialogue", "--text", "hello", "--id", "one"]
         assert merkle("-C", peopled, "session", "new", "talk").code == 0
         assert merkle("-C", peopled, "session", "append", "talk", *said).code == 0
+        shutil.copytree(peopled, made / "talking", symlinks=True)
+    return copy_workspace(made / "talking", peopled)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_json_keys_are_true(
+    name: str, talking: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(talking.parent)
+    if name.startswith("shared"):
+        monkeypatch.setenv("MERKLE_SHARED_URL", f"sqlite://{talking.parent}/team.db")
+    if name in ("import", "notes import"):
+        assert merkle("-C", talking, *LINES[name.replace("import", "export")]).code == 0
+    if name in ("prove", "verify"):
+        shutil.rmtree(talking / ".merkle")
+        assert merkle("-C", talking, "init", "--hash", "sha256").code == 0
+        assert merkle("-C", talking, "scan").code == 0
+        Path("proof.json").write_text(merkle("-C", talking, "prove", "src").out)
+    if name == "session import":
         Path("chat.json").write_text('[{"role": "user", "content": "hello"}]')
     if name == "session restore":
-        assert merkle("-C", peopled, "session", "new", "gone").code == 0
-        assert merkle("-C", peopled, "session", "delete", "gone").code == 0
+        assert merkle("-C", talking, "session", "new", "gone").code == 0
+        assert merkle("-C", talking, "session", "delete", "gone").code == 0
     if name == "session merge":
         for command in (["commit", "talk"], ["fork", "talk", "trunk"], ["commit", "talk"]):
-            assert merkle("-C", peopled, "session", *command).code == 0
+            assert merkle("-C", talking, "session", *command).code == 0
     line = LINES[name]
     if name == "replay":
-        made = merkle("-C", peopled, "--json", "compose", "src", "--record").json
+        made = merkle("-C", talking, "--json", "compose", "src", "--record").json
         line = ["replay", made["manifest_id"][:12]]
     if name == "get-frame":
         line = [
             "get-frame",
-            merkle("-C", peopled, "--json", "get-head", "src").json["heads"][0]["frame_id"],
+            merkle("-C", talking, "--json", "get-head", "src").json["heads"][0]["frame_id"],
         ]
-    (peopled.parent / "events.json").write_text("[]")
-    ran = merkle("-C", peopled, "--json", *line, stdin="text")
+    (talking.parent / "events.json").write_text("[]")
+    ran = merkle("-C", talking, "--json", *line, stdin="text")
     assert tuple(ran.json) == json_keys(name, EVERY[name])
     if getattr(EVERY[name], "gives", None) is None:
         # What the operation of that name declares, down to the types.

@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 from indexer.store.lock import OwnerLock
+from tests.support.processes import Forked
 
 READING = (
     ["status"], ["validate"], ["log"], ["diff", "@-0", "@-0"], ["sql", "SELECT 1"],
@@ -162,7 +163,7 @@ def test_a_busy_index_names_its_holder(scanned: Path, process: Any) -> None:
 
 def test_ten_commands_at_once_all_succeed(scanned: Path) -> None:
     running = [
-        subprocess.Popen(
+        Forked(
             [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "status"],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.copies import copy_workspace
+
 TOOLS = (
     ["scan"], ["validate"], ["validate", "--locked"], ["lock"], ["report", "-"], ["prove", "src"],
     ["get-node", "src"], ["diff", "@-0", "@-0"],
@@ -16,15 +18,16 @@ TOOLS = (
 
 
 @pytest.fixture
-def two(workspace: Path, tmp_path: Path, merkle: Any) -> list[Path]:
+def two(workspace: Path, tmp_path: Path, made: Path, merkle: Any) -> list[Path]:
     """The same content in two places, indexed and locked in both."""
-    other = tmp_path / "other"
-    shutil.copytree(workspace, other)
-    for root in (workspace, other):
-        assert merkle("-C", root, "init", "--hash", "sha256").code == 0
-        assert merkle("-C", root, "watch", "--once").code == 0
-        assert merkle("-C", root, "lock").code == 0
-    return [workspace, other]
+    places = {"first": workspace, "second": tmp_path / "other"}
+    if not (made / "first").exists():
+        for name in places:
+            shutil.copytree(workspace, made / name)
+            assert merkle("-C", made / name, "init", "--hash", "sha256").code == 0
+            assert merkle("-C", made / name, "watch", "--once").code == 0
+            assert merkle("-C", made / name, "lock").code == 0
+    return [copy_workspace(made / name, root) for name, root in places.items()]
 
 
 def without_times(text: str) -> str:

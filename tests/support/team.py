@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from indexer.store.layout import initialise
+from tests.support.copies import copy_workspace
 from tests.support.engines import Engine
 from tests.support.processes import REPOSITORY, Forked
+from tests.support.space import empty_workspace
 
 _MODULE = """
 import os, time
@@ -96,10 +97,9 @@ class Member:
     def __init__(self, content: dict[str, str], declared: str = TYPES) -> None:
         self.base = Path(tempfile.mkdtemp(prefix="mkt"))
         self.root = self.base / "w"
-        self.root.mkdir()
+        copy_workspace(empty_workspace(), self.root)
         for path, text in {**content, "merkle.toml": declared}.items():
             self.write(path, text)
-        initialise(self.root, None)
         self.engine: Engine | None = None
 
     def write(self, path: str, text: str) -> None:

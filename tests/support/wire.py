@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import functools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +49,16 @@ def people(root: Path) -> None:
         for name, role in AGENTS:
             workspace.agent_add(name, role)
         workspace.regenerate()
+
+
+@functools.cache
+def peopled() -> Path:
+    """The small project with its agents and outlines, made once in a process, to be copied."""
+    root = Path(tempfile.mkdtemp(prefix="mk-mcp-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    fill(root)
+    people(root)
+    return root
 
 
 def service_pid(root: Path) -> int | None:

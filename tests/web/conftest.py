@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from indexer import Workspace
-from tests.support.processes import REPOSITORY
+from tests.support.processes import REPOSITORY, Forked
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -42,7 +42,7 @@ class Site:
         }  # fmt: skip
         # A run that is cut short must not leave it behind for ever.
         watch = ["watch", "--idle-exit", "1h", "--web", *options]
-        self.process = subprocess.Popen(
+        self.process = Forked(
             [sys.executable, "-m", "indexer.cli", "-C", root, "--json", *watch],
             cwd="/",
             env=self.environment,

@@ -314,6 +314,7 @@ def test_a_session_is_followed_and_selected_from(site: Any, see: Callable[..., S
         assert page.evaluate("window.marker") is None
 
 
+@pytest.mark.soak
 def test_strangers_are_refused(site: Any, browser: Browser) -> None:
     context = browser.new_context()
     page = context.new_page()
@@ -415,8 +416,15 @@ def test_a_refresh_keeps_the_keyboard_where_it_was(site: Any, see: Callable[...,
     assert page.evaluate("document.activeElement.dataset.path") == "dashboard/src/main.ts"
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (400, "light"),
+        (1280, "dark"),
+        pytest.param(400, "dark", marks=pytest.mark.soak),
+        pytest.param(1280, "light", marks=pytest.mark.soak),
+    ],
+)
 def test_it_fits_and_can_be_read(
     site: Any, see: Callable[..., Seen], width: int, scheme: str
 ) -> None:

@@ -20,6 +20,7 @@ from indexer.engine.settings import SETTINGS
 from indexer.web.colours import FRESHNESS, Colouring, _age, _FolderCounts, _language
 from indexer.web.drawing import bar
 from indexer.web.editor import opening
+from tests.support.waiting import wait_until
 from tests.web.test_pages import assert_only_text_in_attributes, plain
 
 ALGORITHM = workspace_hash("xxh3_128")
@@ -179,6 +180,12 @@ def test_an_age_is_that_of_the_file(tmp_path: Path) -> None:
     assert _age(Entry(Kind.FILE, ALGORITHM.of_file(b""), 6, filestat.unvouched(6)), today) == "day"
 
 
+def symbols(site: Any) -> str:
+    """What the page of a difference says of symbols, which are known a moment after the files."""
+    body = site.get("/diff?old=@-1&new=@-0&path=a.py").body
+    return " ".join(plain(body.partition('id="symbols-title"')[2]).split())
+
+
 def test_a_difference_is_shown_by_symbol_and_line_by_line(
     base: Path, sites: Callable[..., Any]
 ) -> None:
@@ -193,15 +200,15 @@ def test_a_difference_is_shown_by_symbol_and_line_by_line(
     site.settles()
     file.write_text("def first():\n    return 2\n\n\ndef next_one():\n    return '<b>'\n")
     site.settles()
+    shown = wait_until(lambda: symbols(site), "the symbols are known")
+    for words in ("+added next_one function", "removed last function", "~modified first function"):
+        assert words in shown
     body = site.get("/diff?old=@-1&new=@-0&path=a.py").body
     assert_only_text_in_attributes(body)
     lines = body.partition('class="source patch"')[2].partition("</pre>")[0]
     assert '<span class="removed">-    return 1</span>' in lines
     assert '<span class="added">+    return 2</span>' in lines
     assert "&lt;b&gt;" in lines
-    shown = " ".join(plain(body.partition('id="symbols-title"')[2]).split())
-    for words in ("+added next_one function", "removed last function", "~modified first function"):
-        assert words in shown
     # A text that nobody has any more is not guessed.
     file.write_text("nothing\n")
     site.settles()

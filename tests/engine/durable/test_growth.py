@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,10 +14,9 @@ from indexer.engine.tree.history import UnknownRootError
 from indexer.store.database import REWRITTEN, Database, Row
 from indexer.store.own_folder import NotOursError
 from tests.support.engines import Engine
+from tests.support.processes import REPOSITORY
+from tests.support.processes import run as run_forked
 from tests.support.space import Space, python
-
-REPOSITORY = Path(__file__).parents[3]
-SAVES = 300
 
 
 def module(number: int, edition: int) -> str:
@@ -80,11 +77,20 @@ def edited(after_saves: Path) -> Iterator[Space]:
     space.close()
 
 
-def test_after_many_saves_and_compact_the_index_is_at_most_twice_a_fresh_one(space: Space) -> None:
-    space.declare("[history]\nkeep_count = 100\n")
+def test_after_saves_and_compact_the_index_is_at_most_twice_a_fresh_one(space: Space) -> None:
+    check_growth(space, 80, 27)
+
+
+@pytest.mark.soak
+def test_after_many_saves_it_is_too(space: Space) -> None:
+    check_growth(space, 300, 100)
+
+
+def check_growth(space: Space, saves: int, kept: int) -> None:
+    space.declare(f"[history]\nkeep_count = {kept}\n")
     fill(space)
     space.note("pkg1/m1.py", "said of the first edition")
-    for edition in range(1, SAVES + 1):
+    for edition in range(1, saves + 1):
         save(space, edition)
         # As after every command.
         space.engine.database.checkpoint()
@@ -97,7 +103,7 @@ def test_after_many_saves_and_compact_the_index_is_at_most_twice_a_fresh_one(spa
         assert size(space) < grown
     finally:
         fresh.close()
-    assert told["forgotten_roots"] == SAVES + 1 - 100
+    assert told["forgotten_roots"] == saves + 1 - kept
     assert told["bytes_before"] == grown
     assert told["bytes_after"] < grown
     space.valid()
@@ -350,18 +356,20 @@ with Engine(Path(sys.argv[1])) as engine:
 os._exit(0)
 """
 
-MOMENTS = ("copied 0", "copied 3", "copied 9", "copied", "before renaming", "renamed", "durable")
+MOMENTS = ["copied 3", "before renaming", "renamed"]
+SELDOM = [
+    pytest.param(moment, marks=pytest.mark.soak)
+    for moment in ("copied 0", "copied 9", "copied", "durable")
+]
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", MOMENTS + SELDOM)
 def test_a_kill_between_any_two_steps_leaves_a_working_index(edited: Space, moment: str) -> None:
     edited.note("pkg1/m1.py", "kept")
     root = edited.engine.log()["roots"][0]
     edited.engine.close()
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(edited.root), moment], cwd=REPOSITORY, check=False
-    )
-    assert done.returncode == 9, "it was not killed there"
+    code, _, told = run_forked(["-c", KILLED, str(edited.root), moment], cwd=REPOSITORY)
+    assert code == 9, f"it was not killed there: {told}"
     with Engine(edited.root) as engine:
         assert engine.log()["roots"][0] == root
         assert engine.validate()["errors"] == []

@@ -38,10 +38,10 @@ def root(crashed: Path, tmp_path: Path) -> Path:
     return copy_workspace(crashed, tmp_path / "w")
 
 
-@pytest.fixture
-def kept(crashed: Path, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def kept(crashed: Path) -> dict[str, str]:
     """What cannot be computed again, as it is read from an intact copy."""
-    with Engine(copy_workspace(crashed, tmp_path / "intact")) as engine:
+    with Engine(copy_workspace(crashed, crashed.with_name("intact"))) as engine:
         return read(engine, KEPT)
 
 

@@ -193,7 +193,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(STEPS)
 @example(
     # A configuration that goes and comes back, as with a change of branches.
@@ -383,7 +383,7 @@ class Recomputed:
                     assert self.holds(path, kind, agent, head), (path, kind, agent)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(MOVES)
 @example(
     [

@@ -315,6 +315,17 @@ def test_of_many_files_an_even_sample_is_made_again(
     assert 1 <= found["files_checked"] <= 2 < found["files_known"]
 
 
+def test_where_there_are_many_they_are_checked_in_parts(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postings, "HELD", 5)
+    project.note("src/one/a.py", "mind the harbour wall")
+    project.valid()
+    with project.engine.database.transaction() as connection:
+        connection.execute("UPDATE postings SET gains = repeat('b', length(gains)::INT)::BLOB")
+    assert {error["code"] for error in project.engine.validate()["errors"]} == {"postings"}
+
+
 def test_a_pack_brings_notes_that_are_found(project: Space, tmp_path: Path) -> None:
     project.note("src/one/a.py", "mind the harbour wall")
     project.engine.export_pack(tmp_path / "all.pack")

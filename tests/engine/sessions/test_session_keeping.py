@@ -93,7 +93,10 @@ def test_all_of_it_comes_back_from_the_journal(space: Space) -> None:
     assert space.engine.validate()["errors"] == []
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.75, 0.95])
+@pytest.mark.parametrize(
+    "share",
+    [0.02, 0.6, *(pytest.param(share, marks=pytest.mark.soak) for share in (0.3, 0.75, 0.95))],
+)
 def test_a_damaged_journal_is_made_whole_from_the_database(space: Space, share: float) -> None:
     kept(space)
     before = everything(space)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared.conftest import any_url, server, url
+from tests.shared.conftest import any_url, database, server, url
 from tests.support.asking import KEY, KEY_NAME
 from tests.support.model_server import ModelServer
 from tests.support.postgres import Postgres
 from tests.support.team import COUNTED, Member
 
-__all__ = ["any_url", "server", "url"]
+__all__ = ["any_url", "database", "server", "url"]
 
 
 @pytest.fixture(autouse=True)

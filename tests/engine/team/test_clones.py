@@ -17,10 +17,10 @@ def test_a_second_clone_computes_nothing(
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", any_url)
     declared = TYPES + OUTLINES
-    first, second = (Member({**files(40), "a.py": "def a(x):\n    pass\n"}, declared) for _ in "12")
+    first, second = (Member({**files(12), "a.py": "def a(x):\n    pass\n"}, declared) for _ in "12")
     members += [first, second]
     made = first.full_pass()
-    assert made["regenerated"] > 80
+    assert made["regenerated"] > 40
     assert made["shared"]["pushed"] == made["shared"]["computed"] == made["regenerated"]
     before = ran(counted)
     assert set(before.values()) == {1}
@@ -64,7 +64,7 @@ def test_a_chunk_is_looked_up_in_one_conversation_per_level(
     url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first, second = (Member(files(120)) for _ in "12")
+    first, second = (Member(files(60)) for _ in "12")
     members += [first, second]
     first.full_pass()
     engine = second.open()
@@ -77,7 +77,7 @@ def test_a_chunk_is_looked_up_in_one_conversation_per_level(
     )
     second.full_pass()
     # All files, then the folders by height: e0 and e1 in each of three, those three, the root.
-    assert asked == [121, 6, 3, 1]
+    assert asked == [61, 6, 3, 1]
 
 
 def test_a_type_that_is_not_shared_stays_here(
@@ -169,7 +169,7 @@ def test_pull_brings_all_for_work_without_the_server(
 def test_small_chunks_and_portions_give_the_same(
     url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = Member(files(140))
+    alone = Member(files(40))
     members.append(alone)
     alone.full_pass()
     # Also so small that bodies at hand are let go of in the middle.
@@ -177,7 +177,7 @@ def test_small_chunks_and_portions_give_the_same(
     monkeypatch.setattr(sharing, "PORTION", 3)
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     for _ in "12":
-        members.append(Member(files(140)))
+        members.append(Member(files(40)))
         members[-1].full_pass()
         assert members[-1].bodies() == alone.bodies()
     assert set(ran(counted).values()) == {2}

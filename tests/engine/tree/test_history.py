@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,20 @@ from indexer.store.layout import initialise
 from tests.support.engines import Engine
 
 
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The same four roots for tests that record no other."""
+    with contextlib.contextmanager(opened)(tmp_path_factory.mktemp("history")) as engine:
+        yield engine
+
+
 @pytest.fixture
 def engine(workspace: Path) -> Iterator[Engine]:
     """Four roots: A, B, A again, C."""
+    yield from opened(workspace)
+
+
+def opened(workspace: Path) -> Iterator[Engine]:
     initialise(workspace)
     with Engine(workspace, clock=ManualClock(1_700_000_000 * 10**9)) as engine:
         (workspace / "a").write_bytes(b"1")
@@ -33,8 +45,8 @@ def engine(workspace: Path) -> Iterator[Engine]:
         yield engine
 
 
-def test_the_log_is_newest_first(engine: Engine) -> None:
-    roots = engine.log()["roots"]
+def test_the_log_is_newest_first(still: Engine) -> None:
+    roots = still.log()["roots"]
     assert [root["seq"] for root in roots] == [4, 3, 2, 1]
     assert [root["cause"] for root in roots] == ["scan", "scan", "watch", "scan"]
     assert [(r["added"], r["modified"], r["removed"], r["renamed"]) for r in roots] == [
@@ -42,11 +54,11 @@ def test_the_log_is_newest_first(engine: Engine) -> None:
     ]  # fmt: skip
     assert roots[0]["at"] == "2023-11-14T22:13:20.000000Z"
     assert roots[1]["root"] == roots[3]["root"], "the same content is the same root"
-    assert [root["seq"] for root in engine.log(limit=2)["roots"]] == [4, 3]
+    assert [root["seq"] for root in still.log(limit=2)["roots"]] == [4, 3]
 
 
-def test_a_diff_of_neighbours(engine: Engine) -> None:
-    found = engine.diff("@-3", "@-2")
+def test_a_diff_of_neighbours(still: Engine) -> None:
+    found = still.diff("@-3", "@-2")
     assert (found["added"], found["modified"], found["removed"]) == (["new"], ["a"], [])
 
 
@@ -63,8 +75,8 @@ def test_a_diff_across_several(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("@-0", "@-0"), ("@-3", "@-1"), ("@-1", "@-3")])
-def test_a_diff_of_the_same_content_is_empty(engine: Engine, old: str, new: str) -> None:
-    found = engine.diff(old, new)
+def test_a_diff_of_the_same_content_is_empty(still: Engine, old: str, new: str) -> None:
+    found = still.diff(old, new)
     assert not any((found["added"], found["modified"], found["removed"], found["renamed"]))
     assert found["old"] == found["new"]
 
@@ -79,13 +91,13 @@ def test_roots_by_prefix(engine: Engine) -> None:
 
 @pytest.mark.parametrize("text", ["@-4", "@-999999999", "00000000", "abc", "HEAD", "@", "@-", "",
                                   "@-1\n", "\x00", "-1", "@--1"])  # fmt: skip
-def test_an_unknown_root_is_a_clear_error(engine: Engine, text: str) -> None:
+def test_an_unknown_root_is_a_clear_error(still: Engine, text: str) -> None:
     with pytest.raises(UnknownRootError) as caught:
-        engine.diff(text, "@-0")
+        still.diff(text, "@-0")
     assert caught.value.exit_code == 2
     assert caught.value.hint
     with pytest.raises(UnknownRootError):
-        engine.diff("@-0", text)
+        still.diff("@-0", text)
 
 
 def test_an_ambiguous_root_lists_the_candidates(engine: Engine) -> None:

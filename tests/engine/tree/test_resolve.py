@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,20 @@ from indexer.errors import UsageError
 from tests.support.engines import Engine
 
 
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The same for tests that change nothing."""
+    with contextlib.contextmanager(opened)(tmp_path_factory.mktemp("resolve")) as engine:
+        yield engine
+
+
 @pytest.fixture
 def engine(workspace: Path) -> Iterator[Engine]:
+    """A small workspace, scanned."""
+    yield from opened(workspace)
+
+
+def opened(workspace: Path) -> Iterator[Engine]:
     (workspace / "src").mkdir()
     (workspace / "src" / "main.py").write_bytes(b"main")
     (workspace / "README").write_bytes(b"read me")
@@ -47,17 +60,17 @@ def test_a_path(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ".", "./", "path:", "path:."])
-def test_the_root(engine: Engine, text: str) -> None:
-    assert engine.resolve(text)["path"] == ""
-    assert engine.resolve(text)["kind"] == "directory"
+def test_the_root(still: Engine, text: str) -> None:
+    assert still.resolve(text)["path"] == ""
+    assert still.resolve(text)["kind"] == "directory"
 
 
 @pytest.mark.parametrize("digits", [6, 7, 12, 31, 32])
-def test_a_unique_prefix(engine: Engine, digits: int) -> None:
-    node_id = engine.resolve("src/main.py")["node_id"]
+def test_a_unique_prefix(still: Engine, digits: int) -> None:
+    node_id = still.resolve("src/main.py")["node_id"]
     for text in (node_id[:digits], "id:" + node_id[:digits]):
-        assert engine.resolve(text)["path"] == "src/main.py"
-        assert engine.resolve(text)["superseded"] is False
+        assert still.resolve(text)["path"] == "src/main.py"
+        assert still.resolve(text)["superseded"] is False
 
 
 def test_an_ambiguous_prefix_names_the_candidates(engine: Engine) -> None:
@@ -124,18 +137,18 @@ def test_a_path_that_looks_like_a_prefix(engine: Engine, workspace: Path) -> Non
     "text", ["nothing", "src/nothing", "id:abc", "id:ABCDEF", "id:xyzxyz", "id:", "path:nothing",
              "000000000000", "id:000000000000", "abc\x1b[2J", "README/below"],
 )  # fmt: skip
-def test_what_is_not_there_is_a_clear_error(engine: Engine, text: str) -> None:
+def test_what_is_not_there_is_a_clear_error(still: Engine, text: str) -> None:
     with pytest.raises(UnknownNodeError) as caught:
-        engine.resolve(text)
+        still.resolve(text)
     assert caught.value.hint
     assert caught.value.exit_code == 2
     assert "\x1b" not in caught.value.message + caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["..", "../x", "/etc/passwd", "a\x00b", "path:/x", "path:../x"])
-def test_what_cannot_be_a_path_is_refused(engine: Engine, text: str) -> None:
+def test_what_cannot_be_a_path_is_refused(still: Engine, text: str) -> None:
     with pytest.raises(PathError):
-        engine.resolve(text)
+        still.resolve(text)
 
 
 @pytest.mark.parametrize("text", ["..", "/etc", "a\x00b"])

@@ -442,7 +442,7 @@ _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_
 def test_incremental_equals_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Edits, "where", str(tmp_path))
     run_state_machine_as_test(
-        Edits, settings=settings(max_examples=8, stateful_step_count=15, phases=PHASES)
+        Edits, settings=settings(max_examples=3, stateful_step_count=15, phases=PHASES)
     )
 
 
