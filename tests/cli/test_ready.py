@@ -194,8 +194,8 @@ def test_nothing_but_the_interpreters_own_is_loaded(served: Path) -> None:
     loaded = set(eval(done.stderr))
     assert loaded <= {
         "indexer", "indexer.cli", "indexer.cli.main", "indexer.cli.thin", "indexer.service",
-        "indexer.service.whose_socket", "__future__", "_socket", "importlib", "hashlib",
-        "importlib._bootstrap", "importlib._bootstrap_external", "_hashlib", "_blake2", "gc",
+        "indexer.service.whose_socket", "__future__", "_socket", "importlib", "_sha256",
+        "importlib._bootstrap", "importlib._bootstrap_external", "_sha2", "gc",
         "warnings",
     }  # fmt: skip
 

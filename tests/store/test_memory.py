@@ -45,7 +45,7 @@ def test_the_limit_is_a_share_of_what_there_is(tmp_path: Path) -> None:
 def test_room_is_taken_only_while_it_is_needed(tmp_path: Path) -> None:
     database = Database(tmp_path / "index.duckdb")
     rest = limit(database)
-    assert rest == "30.5 MiB"
+    assert rest == f"{memory.AT_REST / (1 << 20):.1f} MiB"
     with database.transaction():
         assert limit(database) != rest
         with database.roomy() as cursor:
