@@ -39,6 +39,8 @@ PREFIXES = ("LC_", "MERKLE_", "XDG_")
 that names programs may reach a process of the service."""
 
 _MOST = 1 << 20
+PATIENCE = 60
+"""Seconds to wait for a process that has taken a command and says nothing."""
 
 
 def hand_over(arguments: list[str]) -> int | None:
@@ -123,12 +125,17 @@ def _ask(address: str, arguments: list[str]) -> int | None:
         connection.settimeout(5)
         connection.connect(address)
         _send(connection, len(message).to_bytes(4, "big") + message)
-        # Who it is: from now on it is being done, and must not be done here too.
+        # From now on it may be being done, and must not be done here too.
+        connection.settimeout(PATIENCE)
         try:
             process = _number(connection)
         except KeyboardInterrupt:
             # Whoever is doing it ends when nobody is there any more.
             return 128 + 2
+        except TimeoutError:
+            sys.stderr.write("error: the process of the service that does this does not answer\n")
+            sys.stderr.write("hint: `merkle stop`, and run the command again\n")
+            return 3
         if process is None:
             return None
         connection.settimeout(None)

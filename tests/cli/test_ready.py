@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from indexer.cli import thin
 from indexer.cli.thin import ASKED
+from indexer.errors import ExitCode
 from tests.support.processes import run as run_forked
 from tests.support.waiting import wait_until
 
@@ -244,6 +247,19 @@ def test_a_command_ends_with_whoever_asked_for_it(served_alone: Path) -> None:
     with asking_for_long(served_alone) as asking:
         asking.kill()
         asking.wait(30)
+
+
+def test_what_may_be_under_way_already_is_not_done_here_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(thin, "PATIENCE", 0.05)
+    monkeypatch.setattr(thin, "request", lambda arguments: b"anything")
+    monkeypatch.setattr(thin, "_send", lambda connection, message: connection.sendall(message))
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(os.fspath(tmp_path / "silent"))
+        silent.listen()
+        assert thin._ask(os.fspath(tmp_path / "silent"), ["scan"]) == ExitCode.UNCHECKED
+    assert "does not answer" in capsys.readouterr().err
 
 
 def test_it_ends_with_the_service_however_that_ends(served_alone: Path) -> None:

@@ -8,6 +8,7 @@ told and nothing else, and end when the pipe does, so also when their owner is k
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import queue
@@ -147,6 +148,9 @@ def answer_questions(answer: Callable[[Any], Any]) -> None:
     """In a helper process: answer until the owner closes the pipe."""
     # An interrupt at the terminal reaches the owner too, who then closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # An answer is many small objects and no cycle: to look for one now and then is enough.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
     questions, answers = sys.stdin.buffer, _own_output()
     while True:
         try:
