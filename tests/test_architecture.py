@@ -131,6 +131,7 @@ LATE = {
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
+    "service.server": {"indexer.service.ctree_events"},  # only where a session changes
     # a client of a service needs no database, and looks at nothing itself
     "service.workspace": {
         "indexer.engine.durable",

@@ -28,7 +28,6 @@ from indexer.engine.workspace import Engine
 from indexer.errors import MalformedError, MerkleError, UncheckedError, UsageError
 from indexer.scan.large_files import BEING_READ
 from indexer.service.client import MARK
-from indexer.service.ctree_events import ctree_events
 from indexer.service.events import Broadcast
 from indexer.service.jobs import StoppingError, stopping
 from indexer.service.openapi import openapi_document
@@ -293,6 +292,9 @@ class Api:
                 name = str(values.get("name") or "")
                 self.broadcast.publish_session(name)
                 if self.broadcast.readers:
+                    # Imported late: most services never see a session.
+                    from indexer.service.ctree_events import ctree_events
+
                     # It is done, whatever becomes of the news about it.
                     with contextlib.suppress(MerkleError):
                         self.broadcast.publish_told(ctree_events(self.engine, name, document))
