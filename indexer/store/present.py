@@ -40,13 +40,15 @@ _FILES: Final = """
                     FROM now WHERE kind = 1))) n
     LEFT JOIN facts f ON f.content_id = n.content_id AND f.ending = n.ending
 """
-_LIVE: Final = """
-    SELECT f.rowid, f.frame_id FROM frame_log f
-    WHERE f.path IN (SELECT path FROM now) AND f.frame_id IN (
-        SELECT arg_max(frame_id, seq) FROM head_log GROUP BY path, type, agent
+_COUNTING: Final = """
+        SELECT arg_max(frame_id, seq) AS frame_id FROM head_log GROUP BY path, type, agent
         UNION ALL
         SELECT frame_id FROM (SELECT * FROM note_log QUALIFY row_number() OVER
-            (PARTITION BY frame_id ORDER BY seq DESC, rowid DESC) = 1) WHERE live)
+            (PARTITION BY frame_id ORDER BY seq DESC, rowid DESC) = 1) WHERE live
+"""
+_LIVE: Final = f"""
+    SELECT f.rowid, f.frame_id FROM frame_log f
+    WHERE f.path IN (SELECT path FROM now) AND f.frame_id IN ({_COUNTING})
     ORDER BY f.seq, f.path, f.type, f.agent, f.frame_id
 """
 _FRAME: Final = "rowid, seq, path, type, agent, frame_id, content"
@@ -193,6 +195,14 @@ class Present:
         """The FrameIDs of all frames that count, one after the other, in sequence order."""
         self._load()
         return self._ids
+
+    def has_all_frames(self) -> bool:
+        """Whether every frame that counts is there: of a damaged index some may be missing."""
+        lost = self._rows(
+            f"SELECT 1 FROM ({_COUNTING}) WHERE frame_id NOT IN (SELECT frame_id FROM frame_log)"
+            " LIMIT 1"
+        )
+        return not lost
 
     def count(self) -> int:
         """How many frames count."""

@@ -253,8 +253,9 @@ def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpu
         from indexer.engine.search.stored_corpus import StoredCorpus
 
         with contextlib.closing(StoredCorpus(engine, tree)) as stored:
-            yield stored
-        return
+            if stored.is_whole:
+                yield stored
+                return
     corpus = engine.corpus
     with corpus.lock:
         corpus.bring_up_to_date(tree)

@@ -142,6 +142,11 @@ class StoredCorpus(Corpus):
         )
         self._ordered = _Ordered(self._present)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no frame is missing; those that are can be told by their heads alone."""
+        return self._present.has_all_frames()
+
     def close(self) -> None:
         """Let go of the database."""
         self._present.close()
