@@ -6,6 +6,7 @@ import compileall
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -36,6 +37,10 @@ if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 1 << 30:
 def pytest_configure(config: pytest.Config) -> None:
     """A state folder for the whole run: indexes are noted there, and fixtures outlive tests."""
     if not hasattr(config, "workerinput"):
+        # A shell that starts this in the background, or nohup, has them ignored, and every process
+        # that a test starts and interrupts would take that over.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         folder = tempfile.mkdtemp(prefix="merkle-state-", dir="/tmp")
         # Workers and every process that a test starts take it over.
         os.environ["XDG_STATE_HOME"] = folder

@@ -159,7 +159,9 @@ def _send(connection: _socket.socket, message: bytes) -> None:
     """Send a message, the three streams with its first bytes."""
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
     sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
-    connection.sendall(message[sent:])
+    if sent < len(message):
+        # Not of nothing: a command that has ended already would count as one that never arrived.
+        connection.sendall(message[sent:])
 
 
 def _number(connection: _socket.socket) -> int | None:
