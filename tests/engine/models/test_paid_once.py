@@ -243,8 +243,10 @@ def test_a_service_that_stops_after_its_client_went(
     service.signal(signal.SIGINT)
     later.set()
     assert service.wait() == 0
-    assert answers(space.root) == AT_ONCE
-    the_rest_is_asked(space, server, AT_ONCE)
+    # It may have asked once more before it saw that the client had gone.
+    paid = answers(space.root)
+    assert AT_ONCE <= paid == server.calls <= AT_ONCE + 1
+    the_rest_is_asked(space, server, paid)
     assert server.calls == EVERYTHING
 
 
