@@ -76,6 +76,9 @@ merkle --quiet session fork review another-try
 merkle --quiet session append another-try --type dialogue --role user --text "Or so?"
 merkle --quiet session commit another-try
 """,
+    # What was composed before the other files came is not what the id stands for.
+    "merkle replay": "merkle compose --query gauge --record --format messages > ../context\n"
+    "mv ../context context.json",
     "merkle session restore": "merkle --quiet session delete review",
     "merkle verify": 'ROOT="$(merkle log -n 1 --json | grep -o "[0-9a-f]\\{64\\}" | head -n 1)"\n'
     "merkle prove ingest/saltgauge/store.py > ../proof && mv ../proof store.proof.json",
