@@ -301,7 +301,7 @@ def test_rules_are_edited_while_files_come(service: Any, place: Path) -> None:
     writing = threading.Thread(target=write)
     writing.start()
     try:
-        for turn in range(6):
+        for turn in range(12):
             (place / ".gitignore").write_text("*.log\n" if turn % 2 else "")
             service.status()
     finally:
