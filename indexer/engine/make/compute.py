@@ -48,6 +48,10 @@ class Computing:
         made = self._workers().run(read, files)
         return [self._run_again(made, one) for made, one in zip(made, read, strict=True)]
 
+    def wants_more(self, coming: int) -> bool:
+        """Whether there are workers that could begin with some of what comes next."""
+        return self._pool is not None and self._pool.wants_more(coming)
+
     def run_ahead(self, files: Iterable[FileSource]) -> None:
         """Let the workers go on with these files while what they made before is stored."""
         if self._pool is not None:

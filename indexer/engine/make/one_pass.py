@@ -261,7 +261,7 @@ class OnePass:
 
     def _compute_ahead(self, batch: FrameBatch) -> None:
         """Begin with what comes next, unless somebody in the team may have it."""
-        if self.team.is_asked or self.type.input is not None:
+        if self.team.is_asked or not self._computing.wants_more(len(self._next)):
             return
         lacking: dict[MemoKey, FileSource] = {}
         for path, entry in self._next:

@@ -91,14 +91,19 @@ class GeneratorPool:
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
         workers = self._workers()
         try:
-            begun = {**self._ahead, **self._begun(workers, tasks)}
-            return [begun[task][0].result()[begun[task][1]] for task in tasks]
+            begun = self._begun(workers, tasks)
+            asked = [begun.get(task) or self._ahead.pop(task) for task in tasks]
+            return [answer.result()[place] for answer, place in asked]
         except ProcessEndedError:
             self.close()
             if not self._can_start():
                 return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
             made = [self._by_halves(group) for group in _slices(tasks)]
         return [outcome for group in made for outcome in group]
+
+    def wants_more(self, coming: int) -> bool:
+        """Whether workers run, and have begun with less than half of what comes next."""
+        return self._processes is not None and 2 * len(self._ahead) < coming
 
     def run_ahead(self, tasks: Iterable[FileSource]) -> None:
         """Let workers that run begin with what comes next; only that is kept of earlier ones."""
