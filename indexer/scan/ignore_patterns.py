@@ -147,6 +147,7 @@ def _segment(tokens: list[int | frozenset[int]]) -> Segment:
 
 def _literal(tokens: list[int | frozenset[int]]) -> bytes:
     """The bytes that tokens begin with, up to the first that stands for others."""
+    # What is taken are numbers, which the types do not tell.
     return bytes(takewhile(lambda token: isinstance(token, int) and token >= 0, tokens))  # type: ignore[arg-type]
 
 

@@ -95,6 +95,7 @@ def test_one_that_fails_lies_or_changes_its_mind_is_told() -> None:
         with pytest.raises(PluginError, match="short"):
             header(
                 {"mode": "all_but_last", "summary": "short"},
+                # What a plug-in gives is anything.
                 Plugins(summarizers={"short": summary}),  # type: ignore[dict-item]
             )
 

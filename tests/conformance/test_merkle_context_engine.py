@@ -469,6 +469,7 @@ def test_a_frame_id_follows_from_basis_type_agent_and_content(project: Space) ->
     (head,) = project.engine.get_head("src/one")["heads"]
     (listed,) = project.engine.list_frames("src/one")["frames"]
     basis, content = bytes.fromhex(head["basis"]), bytes.fromhex(listed["content_sha256"])
+    # Plain bytes serve as the ids.
     made_id = frame_id(basis, head["type"], head["agent"], content)  # type: ignore[arg-type]
     assert made_id.hex() == head["frame_id"]
 

@@ -79,6 +79,7 @@ def test_uses_come_back_as_they_were_packed() -> None:
 )  # fmt: skip
 def test_an_ending_is_all_of_a_name_that_decides(name: str, ending: str) -> None:
     assert ending_of(name) == ending
+    # Plain bytes serve as the id.
     assert facts_key(f"any/where/{name}", b"x")[1] == ending  # type: ignore[arg-type]
 
 

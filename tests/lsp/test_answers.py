@@ -15,6 +15,7 @@ LINES = ["# 😋 first", "@cached", "def read():", "    pass"]
 
 def note(**differs: object) -> Note:
     made = Note("f" * 64, "a.py", "note", "ann", "fresh", "", "It reads.", "Gauge.read", 2)
+    # Values from a table.
     return made._replace(**differs)  # type: ignore[arg-type]
 
 

@@ -203,4 +203,5 @@ def test_it_follows_the_services_successor(sample: Path) -> None:
             # Whoever asks starts another one, and what is saved from then on is told again.
             assert len(lenses(editor, QUALITY)) == 2
             file.write_text(text)
+            # Over before the next round.
             wait_until(lambda: bool(both(editor)) == (text != before), "it is told")  # noqa: B023

@@ -15,7 +15,7 @@ from indexer.compose.relevance import Question, Statistics
 from indexer.compose.selection import FIRST_OMITTED
 from indexer.core.changes import tree_changes
 from indexer.core.code import CodeSymbol
-from indexer.core.frames import REPEATING_AGENTS, FrameId, Head, HeadKey
+from indexer.core.frames import REPEATING_AGENTS, BodyHash, FrameId, Head, HeadKey
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.search.files import Files
@@ -126,7 +126,7 @@ class KeptCorpus(Corpus):
     def _clear(self) -> None:
         self._rows: dict[FrameId, Candidate] = {}
         self._files = Files(self._heads.last_known)
-        self._written: dict[bytes, list[Candidate]] = {}
+        self._written: dict[BodyHash, list[Candidate]] = {}
         """By body, the candidates that have words of their own."""
         self._symbols: dict[int, tuple[CodeSymbol, ...]] = {}
         """Of files that were read for a question."""
@@ -227,7 +227,7 @@ class KeptCorpus(Corpus):
         numbers = {
             number: content
             for content in self._written
-            if (number := self._heads.body_numbers.numbers.get(content)) is not None  # type: ignore[call-overload]
+            if (number := self._heads.body_numbers.numbers.get(content)) is not None
         }
         return {
             row: worth
