@@ -20,11 +20,15 @@ from indexer.service.workspace import Workspace
 from indexer.store import postings
 
 
-def test_regenerate_tells_how_many_frames_are_done(tmp_path: Path) -> None:
-    root = tmp_path / "workspace"
+def five_files(root: Path) -> Path:
     root.mkdir()
     for number in range(5):
         (root / f"m{number}.py").write_text(f"def f{number}(): ...\n")
+    return root
+
+
+def test_regenerate_tells_how_many_frames_are_done(tmp_path: Path) -> None:
+    root = five_files(tmp_path / "workspace")
     done: list[int] = []
     with Workspace.open(root) as workspace:
         workspace.scan()
@@ -43,10 +47,7 @@ def test_in_a_team_it_tells_of_every_portion_and_of_nothing_twice(
     monkeypatch.setattr(sharing, "PORTION", 2)
     told = {}
     for clone in ("first", "second"):
-        root = tmp_path / clone
-        root.mkdir()
-        for number in range(5):
-            (root / f"m{number}.py").write_text(f"def f{number}(): ...\n")
+        root = five_files(tmp_path / clone)
         done: list[int] = []
         with Workspace.open(root) as workspace:
             workspace.scan()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -74,19 +75,25 @@ def sum_of(engine: Engine, coverage: Coverage) -> int:
     return sum(child.tokens for child in below) + own
 
 
+def noting_what_is_judged(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths whose freshness a module asks for from now on."""
+    judged: list[str] = []
+    really = module.freshness_of
+
+    def noted(frames: Any, tree: Any, path: str, *rest: Any) -> Any:
+        judged.append(path)
+        return really(frames, tree, path, *rest)
+
+    monkeypatch.setattr(module, "freshness_of", noted)
+    return judged
+
+
 def test_an_edit_makes_its_path_stale_and_nothing_else(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coverage = Coverage(lambda: engine.frames)
     coverage.bring_up_to(engine.tree)
-    judged: list[str] = []
-    really = coverage_module.freshness_of
-
-    def counted(engine: Any, tree: Any, path: str, *rest: Any) -> Any:
-        judged.append(path)
-        return really(engine, tree, path, *rest)
-
-    monkeypatch.setattr(coverage_module, "freshness_of", counted)
+    judged = noting_what_is_judged(coverage_module, monkeypatch)
     (engine.root / "pkg1" / "mod0" / "file4.py").write_text("def other():\n    pass\n")
     look(engine)
     coverage.bring_up_to(engine.tree)
@@ -153,14 +160,7 @@ def test_states_after_an_edit_are_judged_on_its_path_alone(
 ) -> None:
     counts = StateCounts(engine.frames)
     counts.of(engine.tree, None)
-    judged: list[str] = []
-    really = states_module.freshness_of
-
-    def counted(frames: Any, tree: Any, path: str, *rest: Any) -> Any:
-        judged.append(path)
-        return really(frames, tree, path, *rest)
-
-    monkeypatch.setattr(states_module, "freshness_of", counted)
+    judged = noting_what_is_judged(states_module, monkeypatch)
     (engine.root / "pkg1" / "mod0" / "file4.py").write_text("def other():\n    pass\n")
     look(engine)
     states = counts.of(engine.tree, None)
