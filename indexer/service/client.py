@@ -13,11 +13,19 @@ import os
 import select
 import socket
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from indexer.core.progress import Meter, Reading
-from indexer.errors import ExitCode, MerkleError, UncheckedError
+from indexer.errors import (
+    CorruptError,
+    ExitCode,
+    LockedError,
+    MerkleError,
+    NoWorkspaceError,
+    UncheckedError,
+    UsageError,
+)
 from indexer.service.whose_socket import is_our_socket, name_of_socket
 from indexer.store.layout import Layout
 from indexer.store.own_folder import own_folder, read_in
@@ -43,12 +51,24 @@ class ServiceError(UncheckedError):
 
 
 class RemoteError(MerkleError):
-    """An error that the service reported, with its code and exit status."""
+    """An error that the service reported, with its code."""
 
-    def __init__(self, code: str, message: str, hint: str, exit_code: int) -> None:
+    def __init__(self, code: str, message: str, hint: str) -> None:
         super().__init__(message, hint=hint)
         self.code = code  # type: ignore[misc]  # a remote error carries its code as a value
-        self.exit_code = ExitCode(exit_code)  # type: ignore[misc]  # and its exit status
+
+
+_KINDS: Final[dict[int, type[RemoteError]]] = {
+    int(kind.exit_code): cast(
+        type[RemoteError], type(f"Remote{kind.__name__}", (RemoteError, kind), {})
+    )
+    for kind in (UsageError, UncheckedError, CorruptError, NoWorkspaceError, LockedError)
+}
+
+
+def reported(code: str, message: str, hint: str, exit_code: int) -> RemoteError:
+    """An error of the service; whoever expects its kind catches it, as without a service."""
+    return _KINDS.get(exit_code, RemoteError)(code, message, hint)
 
 
 class Client:
@@ -154,7 +174,7 @@ def _document(status: int, answer: bytes) -> dict[str, Any]:
         problem = document.get("error", {}) if isinstance(document, dict) else {}
         if status == STOPPING:
             raise ServiceError(str(problem.get("message", "")), hint="run the command again")
-        raise RemoteError(
+        raise reported(
             str(problem.get("code", "service")),
             str(problem.get("message", f"the service answered {status}")),
             str(problem.get("hint", "")),

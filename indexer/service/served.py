@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from indexer.engine.settings import load_settings
-from indexer.errors import ExitCode, MerkleError, NoWorkspaceError, UncheckedError
-from indexer.service.client import Client, RemoteError, ServiceError, connect
+from indexer.errors import MerkleError, NoWorkspaceError, UncheckedError
+from indexer.service.client import Client, ServiceError, connect, reported
 from indexer.service.whose_socket import MARKERS
 from indexer.service.workspace import Workspace
 from indexer.store.layout import Layout, initialise, is_initialised
@@ -154,9 +154,7 @@ def _failure(root: Path, status: int) -> Exception:
     start = text.find('{\n  "error"')
     with contextlib.suppress(ValueError, KeyError, TypeError):
         told: dict[str, Any] = json.loads(text[start:])["error"]
-        known = {int(code) for code in ExitCode}
-        code = status if status in known else int(ExitCode.UNCHECKED)
-        return RemoteError(told["code"], told["message"], told["hint"], code)
+        return reported(told["code"], told["message"], told["hint"], status)
     return ServiceError(
         f"the service could not be started (status {status})", hint=f"its last words are in {log}"
     )

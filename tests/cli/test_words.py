@@ -64,6 +64,12 @@ def test_a_name_that_only_one_node_has_is_enough(scanned: Path, merkle: Any) -> 
     assert merkle("-C", scanned, "get-node", "-", stdin="deep/table.csv\n").code == 2
 
 
+def test_a_question_needs_no_option_beside_a_service_either(anywhere: Path, merkle: Any) -> None:
+    asked = merkle("-C", anywhere, "compose", "tide tables", "--json")
+    assert asked.json == merkle("-C", anywhere, "compose", "--query", "tide tables", "--json").json
+    assert "taken as a question" in asked.err
+
+
 def test_a_question_needs_no_option(peopled: Path, merkle: Any) -> None:
     asked = merkle("-C", peopled, "compose", "tide tables", "--json")
     assert asked.json == merkle("-C", peopled, "compose", "--query", "tide tables", "--json").json

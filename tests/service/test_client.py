@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
-from indexer.errors import ExitCode
+from indexer.errors import (
+    CorruptError,
+    ExitCode,
+    LockedError,
+    MerkleError,
+    NoWorkspaceError,
+    UncheckedError,
+    UsageError,
+)
 from indexer.service import client
 from indexer.service.client import Client, RemoteError, ServiceError
 
@@ -155,6 +163,17 @@ def test_an_error_of_the_service(service: Service) -> None:
         service.answering(answer({"error": problem}, 404)).get("/")
     error = caught.value
     assert (error.code, error.hint, error.exit_code) == ("missing", "look", ExitCode(2))
+
+
+@pytest.mark.parametrize(
+    "kind", [UsageError, UncheckedError, CorruptError, NoWorkspaceError, LockedError]
+)
+def test_an_error_is_of_the_kind_that_it_has_without_a_service(
+    service: Service, kind: type[MerkleError]
+) -> None:
+    problem = {"code": "x", "message": "no", "exit_code": int(kind.exit_code)}
+    with pytest.raises(kind, match="no"):
+        service.answering(answer({"error": problem}, 422)).get("/")
 
 
 def test_an_error_without_words(service: Service) -> None:
