@@ -275,7 +275,7 @@ class Api:
         given = OPERATIONS["sql"].arguments(values)
         if given.get("timeout", 0) > LONGEST_QUERY:
             given["timeout"] = LONGEST_QUERY
-        return ask(self.engine, **given, gone=gone)
+        return ask(self.engine.database, **given, gone=gone)
 
     def _in_one_go(self, operation: Operation) -> Callable[[Values, Meter], Any]:
         """An operation: after everything written before it, reads beside the writing thread."""

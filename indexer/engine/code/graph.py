@@ -125,7 +125,7 @@ class Graph:
     def __init__(
         self, known: KnownFacts, places: Places, postings: PostingStore, text_of: TextOf
     ) -> None:
-        self._known, self._store, self._places = known, known.store, places
+        self.known, self._store, self._places = known, known.store, places
         self._postings, self._text_of = postings, text_of
         self.made: dict[int, bytes] = {}
         """By number the uses that were not stored."""
@@ -138,7 +138,7 @@ class Graph:
 
     def live(self, found: Iterable[FoundSymbol]) -> list[Definition]:
         """What of some stored symbols stands in the tree, by path and line."""
-        numbers = self._known.numbers
+        numbers = self.known.numbers
         listed = [
             Definition(path, one.number, one.place, one.symbol)
             for one in found
@@ -192,7 +192,7 @@ class Graph:
     def file(self, path: str) -> CodeFile | None:
         """One file with its facts."""
         if path not in self._files:
-            number = self._places.number(path, self._known.numbers)
+            number = self._places.number(path, self.known.numbers)
             if number is None:
                 return None
             self.load([(path, number)])
@@ -200,7 +200,7 @@ class Graph:
 
     def users(self, names: Iterable[str]) -> list[CodeFile]:
         """The files that may use one of some names, because they have its words."""
-        numbers = self._known.numbers
+        numbers = self.known.numbers
         wanted = self._having([count_terms(name) for name in names])
         found = [
             (path, one.number)
@@ -214,7 +214,7 @@ class Graph:
     def _having(self, names: Iterable[Iterable[int]]) -> Iterable[int]:
         """The numbers of the files that have every term of a name; all where it has none."""
         if not all(names):
-            return self._known.numbers.values()
+            return self.known.numbers.values()
         found = self._postings.find(FILES, (term for terms in names for term in terms))
         having = {term: frozenset(numbers) for term, (numbers, _) in found.items()}
         return {

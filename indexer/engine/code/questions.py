@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from indexer.core.tree import Tree
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
+    from indexer.store.trees import TreeStore
 
 FEW: Final = 64
 """Files whose facts a question makes itself; where more are missing it says so."""
@@ -123,7 +124,7 @@ def definition(
     if at is not None:
         return _meant_at(engine, name, at, limit)
     with graph_now(engine) as (graph, missing):
-        found = targets_of(engine, graph, name)
+        found = targets_of(engine.tree, engine.trees, graph, name)
     found.sort(key=lambda one: _fit(one, name.lower()))
     return {
         "symbols": [_symbol(one) for one in found[:limit]],
@@ -170,7 +171,7 @@ def references(
     With `sure`, only what is at least so sure.
     """
     with graph_now(engine) as (graph, missing):
-        targets = targets_of(engine, graph, symbol)
+        targets = targets_of(engine.tree, engine.trees, graph, symbol)
         edges = _sure(graph.edges_to(targets), sure)
         return _edges(graph, targets, edges, limit, missing)
 
@@ -180,7 +181,7 @@ def callers(
 ) -> EdgesDocument:
     """What calls a symbol."""
     with graph_now(engine) as (graph, missing):
-        targets = targets_of(engine, graph, symbol)
+        targets = targets_of(engine.tree, engine.trees, graph, symbol)
         called = (edge for edge in graph.edges_to(targets) if edge.reference.called)
         return _edges(graph, targets, _sure(called, sure), limit, missing)
 
@@ -190,7 +191,7 @@ def callees(
 ) -> EdgesDocument:
     """What a symbol calls that is defined in the workspace, as far as that is sure."""
     with graph_now(engine) as (graph, missing):
-        targets = targets_of(engine, graph, symbol)
+        targets = targets_of(engine.tree, engine.trees, graph, symbol)
         found = (edge for target in targets for edge in graph.edges_from(target))
         return _edges(graph, targets, _sure(found, sure), limit, missing)
 
@@ -208,7 +209,7 @@ def impact(
     Each edge is the first use by which something is reached, `distance` steps away.
     """
     with graph_now(engine) as (graph, missing):
-        targets = _targets_of_node(engine, graph, node)
+        targets = _targets_of_node(engine.tree, engine.trees, graph, node)
         found = list(_reached(graph, targets, depth, sure))
         document = _edges(graph, targets[:1] if "::" in node else [], (), 0, missing)
         for edge, distance in found[:limit]:
@@ -285,14 +286,14 @@ def _text(frames: Frames, tree: Tree, path: str) -> bytes | None:
         return None
 
 
-def _targets_of_node(engine: Engine, graph: Graph, node: str) -> list[Definition]:
+def _targets_of_node(tree: Tree, trees: TreeStore, graph: Graph, node: str) -> list[Definition]:
     """A symbol, or all symbols of a file or folder."""
-    if "::" in node and engine.tree.get(node) is None:
-        return targets_of(engine, graph, node)
-    path = resolve_node(engine.tree, engine.trees, node)["path"]
+    if "::" in node and tree.get(node) is None:
+        return targets_of(tree, trees, graph, node)
+    path = resolve_node(tree, trees, node)["path"]
     return [
         file.definition(place)
-        for file in _files(engine.tree, graph, path)
+        for file in _files(tree, graph, path)
         for place in range(len(file.symbols))
     ]
 
@@ -305,20 +306,20 @@ def _files(tree: Tree, graph: Graph, path: str) -> Iterator[CodeFile]:
             yield file
 
 
-def targets_of(engine: Engine, graph: Graph, text: str) -> list[Definition]:
+def targets_of(tree: Tree, trees: TreeStore, graph: Graph, text: str) -> list[Definition]:
     """The definitions that `name`, `Type.name` or `PATH::name` means."""
     node, within, symbol = text.rpartition("::")
     path = None
     if within:
         try:
-            path = resolve_node(engine.tree, engine.trees, node)["path"]
+            path = resolve_node(tree, trees, node)["path"]
         except UsageError:
             # `Type::name`, as some languages write it.
             symbol = text
     wanted = re.sub(r"::|#|->", ".", symbol)
     name = wanted if " > " in wanted else wanted.rpartition(".")[2]
     name = name.rpartition(" > ")[2]
-    found = graph.live(engine.frames.code.store.named([name, wanted]))
+    found = graph.live(graph.known.store.named([name, wanted]))
     fitting = [
         one
         for one in found

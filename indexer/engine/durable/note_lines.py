@@ -90,7 +90,8 @@ def export_notes(engine: Engine, file: File, node: str = "") -> NotesExportedDoc
 
     Those that take another back have a line too, so that a merge does not bring it again.
     """
-    lines = note_lines(engine.frames.store, path_of(engine, node))
+    path = path_of(engine.frames, engine.tree, engine.trees, node)
+    lines = note_lines(engine.frames.store, path)
     try:
         write_atomically(file, b"".join(canonical_json(one) + b"\n" for one in lines))
     except OSError as error:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from indexer.engine.frames.heads import HeadCache
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
+    from indexer.store.database import Database
 
 PACK_FORMAT: Final = 1
 
@@ -62,25 +63,30 @@ def export_pack(
     Everything, or what is about some nodes. Computed results are signed where the environment
     has the team's key, so that they are believed where the key is known too.
     """
-    scopes = [path_of(engine, node) for node in nodes] or [paths.ROOT]
-    seal = _seal(engine)
-    records = (_sealed(seal, record) for record in _records(engine, scopes, progress))
+    scopes = [path_of(engine.frames, engine.tree, engine.trees, node) for node in nodes] or [
+        paths.ROOT
+    ]
+    seal = _seal(engine.frames)
+    records = (
+        _sealed(seal, record)
+        for record in _records(engine.frames, engine.database, scopes, progress)
+    )
     count = write_pack(file, counted(records, progress))
     return {"file": str(file), "records": count}
 
 
 def _records(
-    engine: Engine, scopes: Sequence[str], progress: Progress | None
+    frames: Frames, database: Database, scopes: Sequence[str], progress: Progress | None
 ) -> Iterator[JsonObject]:
-    store = engine.frames.store
+    store = frames.store
     begin(progress, "writing notes and manifests", "records")
-    yield {"kind": "pack", "format": PACK_FORMAT, "hash": engine.algorithm.name}
+    yield {"kind": "pack", "format": PACK_FORMAT, "hash": frames.algorithm.name}
     yield from agent_records(store)
     yield from note_records(store, scopes)
     yield from manifest_records(store, scopes)
-    yield from _memo_records(engine.frames.heads, scopes, progress)
+    yield from _memo_records(frames.heads, scopes, progress)
     # Sessions are about no node in particular: they go along with everything.
-    sessions = SessionStore(engine.database)
+    sessions = SessionStore(database)
     if paths.ROOT in scopes and sessions.names():
         # Imported late: most workspaces have no session.
         from indexer.engine.sessions.packs import session_records
@@ -89,8 +95,8 @@ def _records(
         yield from session_records(sessions)
 
 
-def _seal(engine: Engine) -> Seal:
-    namespace = str(engine.frames.declared.settings.values["shared.namespace"])
+def _seal(frames: Frames) -> Seal:
+    namespace = str(frames.declared.settings.values["shared.namespace"])
     return Seal(namespace, os.environ.get(TEAM_KEY))
 
 
@@ -167,10 +173,11 @@ def import_pack(
     too, and given to nobody. Secrets are refused in what was written, and masked in what was
     generated.
     """
-    frames, seal = engine.frames, _seal(engine)
+    frames, seal = engine.frames, _seal(engine.frames)
     begin(progress, "checking the pack", "records")
     everything = [
-        checked(engine.algorithm, record) for record in counted(_body_of(engine, file), progress)
+        checked(engine.algorithm, record)
+        for record in counted(_body_of(file, engine.algorithm.name), progress)
     ]
     records = []
     unsigned = 0
@@ -188,7 +195,7 @@ def import_pack(
             check_secrets(PackContentError, f"{record['kind']} in the pack", record)
         if record["kind"] != SESSION:
             records.append(record)
-    sessions, diverged = _fresh_sessions(engine, everything)
+    sessions, diverged = _fresh_sessions(engine.database, everything)
     _check_authors(frames, everything, sessions)
     check_replaced(frames, records)
     fresh = [r for r in records if not KINDS[r["kind"]].is_known(frames, r)]
@@ -266,7 +273,7 @@ def _mask(record: dict[str, Any]) -> None:
 
 
 def _fresh_sessions(
-    engine: Engine, records: Sequence[dict[str, Any]]
+    database: Database, records: Sequence[dict[str, Any]]
 ) -> tuple[list[JsonObject], list[str]]:
     packed = [record for record in records if record["kind"] == SESSION]
     if not packed:
@@ -275,13 +282,13 @@ def _fresh_sessions(
     from indexer.engine.sessions.packs import plan_sessions
 
     try:
-        return plan_sessions(SessionStore(engine.database), packed)
+        return plan_sessions(SessionStore(database), packed)
     except UNFIT as error:
         said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
         raise PackContentError(f"a session does not hold: {said}") from error
 
 
-def _body_of(engine: Engine, file: Path) -> Iterator[dict[str, Any]]:
+def _body_of(file: Path, hash_name: str) -> Iterator[dict[str, Any]]:
     records = read_pack(file)
     head = next(records, None)
     if head is None or head.get("kind") != "pack":
@@ -290,10 +297,9 @@ def _body_of(engine: Engine, file: Path) -> Iterator[dict[str, Any]]:
         raise PackContentError(
             f"{file} has pack format {head.get('format')}", hint="upgrade merkle"
         )
-    if head.get("hash") != engine.algorithm.name:
+    if head.get("hash") != hash_name:
         raise PackContentError(
-            f"{file} was made under {head.get('hash')}; this workspace uses"
-            f" {engine.algorithm.name}",
+            f"{file} was made under {head.get('hash')}; this workspace uses {hash_name}",
             hint="packs go between workspaces with the same hash",
         )
     yield from records

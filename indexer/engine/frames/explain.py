@@ -50,7 +50,8 @@ class NoFrameError(UsageError):
 
 def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> ExplainDocument:
     """Why a frame is what it is, or why it is stale."""
-    path, frames = path_of(engine, node), engine.frames
+    frames = engine.frames
+    path = path_of(frames, engine.tree, engine.trees, node)
     slots = {
         slot: head
         for slot, head in frames.heads.heads_at(path).items()

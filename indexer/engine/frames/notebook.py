@@ -118,7 +118,7 @@ def notes(
     With `stale` only those. Within one state they stand in order of their places.
     """
     place, symbol = split_symbol(engine.tree, node)
-    path = path_of(engine, place)
+    path = path_of(engine.frames, engine.tree, engine.trees, place)
     tree, frames = tree_as_on_disk(engine, path), engine.frames
     listed = [
         ((where, *slot), head)

@@ -23,7 +23,7 @@ from indexer.core.frames import (
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.kinds import Kind
 from indexer.core.secrets import check_secrets
-from indexer.core.tree import Entry
+from indexer.core.tree import Entry, Tree
 from indexer.engine.code.symbols import found_among, split_symbol
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.agents import check_writer
@@ -194,7 +194,7 @@ def written_documents(
     planned = []
     for number, (note, place) in enumerate(zip(notes, places, strict=True), 1):
         with _numbered(number if numbered else None):
-            planned.append(_planned(engine, note, *place))
+            planned.append(_planned(frames, engine.tree, engine.trees, note, *place))
     fresh = [one for one in planned if one.is_new]
     engine.records.write([*joining, *(one.record for one in fresh)])
     return [_written(engine, one) for one in planned]
@@ -211,8 +211,9 @@ class _Planned(NamedTuple):
     """Whether there is anything to store."""
 
 
-def _planned(engine: Engine, note: NewNote, path: str, symbol: str | None) -> _Planned:
-    frames, tree = engine.frames, engine.tree
+def _planned(
+    frames: Frames, tree: Tree, trees: TreeStore, note: NewNote, path: str, symbol: str | None
+) -> _Planned:
     frame_type, agent, content = note.type, note.agent, note.content
     entry = tree.get(path)
     if entry is None:
@@ -222,7 +223,7 @@ def _planned(engine: Engine, note: NewNote, path: str, symbol: str | None) -> _P
             f"folders' frames of type {frame_type} are made from their children's",
             hint="write about a file in it, or under a type of your own",
         )
-    node_id, document = _bound_to(engine, path, entry, note, symbol)
+    node_id, document = _bound_to(frames, tree, trees, path, entry, note, symbol)
     record = note_record(frames, path, frame_type, agent, content, node_id, document, note.meta)
     key: HeadKey = (path, frame_type, agent)
     identity = FrameId(bytes.fromhex(record["frame_id"]))
@@ -371,17 +372,22 @@ def check_meta(meta: Mapping[str, str]) -> None:
 
 
 def _bound_to(
-    engine: Engine, path: str, entry: Entry, note: NewNote, symbol: str | None
+    frames: Frames,
+    tree: Tree,
+    trees: TreeStore,
+    path: str,
+    entry: Entry,
+    note: NewNote,
+    symbol: str | None,
 ) -> tuple[NodeId, dict[str, Any]]:
     """The node an author read, and what of it the note is bound to."""
-    frames, tree = engine.frames, engine.tree
     node_id, is_past = tree.node_id(path, entry), False
     if note.seen is not None and not node_id.hex().startswith(note.seen):
-        node_id, entry = _as_seen(engine.trees, path, note.seen)
+        node_id, entry = _as_seen(trees, path, note.seen)
         is_past = True
     elif note.seen is not None and note.seen != node_id.hex():
         # A whole id says clearly which one it is.
-        _check_seen(engine.trees, path, note.seen)
+        _check_seen(trees, path, note.seen)
     on = note.on or (ON_LISTING if entry.kind is Kind.DIRECTORY else ON_CONTENT)
     if on.startswith(ON_SYMBOL) or (symbol is not None and note.on is not None):
         raise FrameRefusedError(

@@ -40,6 +40,7 @@ from indexer.store.frames import FrameStore, NoteState, StoredFrame
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
+    from indexer.store.trees import TreeStore
 
 
 VIEWS: Final = ("recency", "type", "agent", "relevance")
@@ -316,7 +317,7 @@ def list_frames(
 
     A path that is gone has its history still.
     """
-    path = path_of(engine, node)
+    path = path_of(engine.frames, engine.tree, engine.trees, node)
     tree, opened = tree_as_on_disk(engine, path), engine.frames
     heads = opened.heads.heads_at(path)
     stored = opened.store.history(path, frame_type, limit)
@@ -470,7 +471,7 @@ def get_head(
     engine: Engine, node: str, *, frame_type: str | None = None, agent: str | None = None
 ) -> HeadListDocument:
     """The heads of a node."""
-    path = path_of(engine, node)
+    path = path_of(engine.frames, engine.tree, engine.trees, node)
     tree = tree_as_on_disk(engine, path)
     heads = []
     for slot, head in engine.frames.heads.heads_at(path).items():
@@ -491,14 +492,14 @@ def get_head(
     return {"path": path, "heads": heads}
 
 
-def path_of(engine: Engine, node: str) -> str:
+def path_of(frames: Frames, tree: Tree, trees: TreeStore, node: str) -> str:
     """The path of a node, also of one that is gone but has frames."""
     try:
-        return resolve_node(engine.tree, engine.trees, node)["path"]
+        return resolve_node(tree, trees, node)["path"]
     except UnknownNodeError:
         if node.startswith("id:"):
             raise
         path = paths.parse(node.removeprefix("path:"))
-        if not engine.frames.store.history(path):
+        if not frames.store.history(path):
             raise
         return path

@@ -238,7 +238,7 @@ class _Search:
         found: list[Definition] = []
         for name in [self._text] if self._is_name else sorted(self._question.names):
             with contextlib.suppress(UnknownSymbolError):
-                found += targets_of(self._engine, graph, name)
+                found += targets_of(self._engine.tree, self._engine.trees, graph, name)
         return found
 
     def _references(self, graph: Graph, ranked: Ranked) -> Iterator[_Match]:

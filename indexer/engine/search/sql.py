@@ -10,6 +10,7 @@ from indexer.store.query import run_query
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
+    from indexer.store.database import Database
 
 
 class SqlDocument(TypedDict):
@@ -22,11 +23,11 @@ class SqlDocument(TypedDict):
 
 def sql(engine: Engine, query: str, *, limit: Count = 1000, timeout: Seconds = 10.0) -> SqlDocument:
     """One read-only SELECT on the documented views."""
-    return ask(engine, query, limit=limit, timeout=timeout)
+    return ask(engine.database, query, limit=limit, timeout=timeout)
 
 
 def ask(
-    engine: Engine,
+    database: Database,
     query: str,
     *,
     limit: Count = 1000,
@@ -34,5 +35,5 @@ def ask(
     gone: threading.Event | None = None,
 ) -> SqlDocument:
     """The same for somebody who may leave, which `gone` tells."""
-    columns, rows, truncated = run_query(engine.database, query, limit, timeout, gone)
+    columns, rows, truncated = run_query(database, query, limit, timeout, gone)
     return {"columns": columns, "rows": rows, "truncated": truncated}

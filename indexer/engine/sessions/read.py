@@ -25,7 +25,10 @@ from indexer.sessions.render import provider_thread, thread_text
 from indexer.sessions.sent import MESSAGES, compiled_bytes, provider_items
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from indexer.core.tokens import TokenCounter
+    from indexer.engine.sessions.open_sessions import OpenSessions
     from indexer.engine.workspace import Engine
 
 STAGES: Final = ("RAW", "SPEC", "HEADER", "FROZEN")
@@ -118,7 +121,7 @@ def render(engine: Engine, name: str, snapshot: str | None = None) -> RenderedDo
     Of `attempt:ID` it is what that attempt sent, byte for byte.
     """
     if snapshot is not None and snapshot.startswith(ATTEMPT):
-        return _sent(engine, name, snapshot.removeprefix(ATTEMPT))
+        return _sent(engine.sessions, engine.root, name, snapshot.removeprefix(ATTEMPT))
 
     def look(session: Session) -> tuple[int, list[dict[str, Any]]]:
         view = session.view(snapshot)
@@ -232,13 +235,13 @@ def _tokens(counter: TokenCounter, chat: Chat) -> int:
     )
 
 
-def _sent(engine: Engine, name: str, attempt_id: str) -> RenderedDocument:
+def _sent(sessions: OpenSessions, root: Path, name: str, attempt_id: str) -> RenderedDocument:
     def look(session: Session) -> tuple[JsonObject, Callable[[Plugins | None], bytes]]:
         again = session.sent(attempt_id)
         return dict(session.state.log.attempts[attempt_id]), again
 
-    attempt, again = engine.sessions.read(name, look)
-    data = again(agreed_plugins(engine.root, attempt["sent"].get("policy")))
+    attempt, again = sessions.read(name, look)
+    data = again(agreed_plugins(root, attempt["sent"].get("policy")))
     return {"name": name, "cycle": attempt["cycle_id"], "thread": data.decode()}
 
 
