@@ -52,9 +52,9 @@ def moment(stamp: str) -> str:
     return on_screen(stamp).replace("T", " ")[:19]
 
 
-def not_made(missing: int) -> str:
+def not_made(missing: int, by: str = "`merkle regenerate`") -> str:
     """What to say of frames that declared types ask for and that nobody has made."""
-    return f"{counted(missing, 'frame')} not made yet: `merkle regenerate`"
+    return f"{counted(missing, 'frame')} not made yet: {by}"
 
 
 def counts(numbers: dict[str, int]) -> str:

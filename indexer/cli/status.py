@@ -189,13 +189,14 @@ def _tree_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
 
 
 def _frames_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
+    who = "the service" if document["service"].get("running") else "`merkle regenerate`"
     if not document["frames"].get("total"):
-        who = "the service" if document["service"].get("running") else "`merkle regenerate`"
         yield "frames", click.style(f"none yet: {who} makes them", dim=True)
         return
     yield "frames", counts(document["frames"])
     if document["frames"]["missing"]:
-        yield "missing", click.style(not_made(document["frames"]["missing"]), fg="yellow")
+        told = not_made(document["frames"]["missing"], f"{who} makes them")
+        yield "missing", click.style(told, fg="yellow")
     for name, numbers in document["types"].items():
         yield f"  {on_screen(name)}", counts(numbers)
     agents = [f"{on_screen(agent['id'])} {agent['coverage_pct']}%" for agent in document["agents"]]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from indexer.cli.status import _text
 from indexer.mcp.calls import METHODS, Calls
 from indexer.service.workspace import Workspace
 
@@ -32,6 +33,8 @@ def test_status_doctor_and_compose_tell(interrupted: Path, process: Callable[...
     said = process("-C", interrupted, "status").out
     assert "4 frames not made yet: `merkle regenerate`" in said
     assert "the index is true" not in said
+    beside: Any = {**status, "service": {**status["service"], "running": True}}
+    assert "4 frames not made yet: the service makes them" in _text(beside, None)
     doctor = process("-C", interrupted, "doctor", "--json")
     line = next(check for check in doctor.json["checks"] if check["name"] == "frames")
     assert (line["state"], line["message"]) == (
