@@ -38,5 +38,16 @@ _INDEXES: Final = (
     "CREATE INDEX merkle_entries_content ON merkle_entries (namespace, content)",
 )
 
+NOTES: Final = (
+    "CREATE TABLE IF NOT EXISTS merkle_notes (namespace TEXT NOT NULL, number BIGINT NOT NULL,"
+    " token BYTEA NOT NULL, key BYTEA NOT NULL, content BYTEA NOT NULL,"
+    " PRIMARY KEY (namespace, number))",
+    "CREATE INDEX IF NOT EXISTS merkle_notes_key ON merkle_notes (namespace, key)",
+    # Last: where it is, the others are.
+    "CREATE TABLE IF NOT EXISTS merkle_note_numbers ("
+    " namespace TEXT NOT NULL PRIMARY KEY, newest BIGINT NOT NULL)",
+)
+"""The log of notes: no step, because releases that do not know it go on using the store."""
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_ENTRIES, _INDEXES)
 """Step N brings a store from version N to N + 1."""

@@ -55,23 +55,36 @@ class NotesImportedDocument(TypedDict):
     """Authors whom nobody knew here."""
 
 
-def note_lines(store: FrameStore, scope: str = paths.ROOT) -> list[JsonObject]:
+def note_lines(
+    store: FrameStore, scope: str = paths.ROOT, only: Iterable[FrameId] | None = None
+) -> list[JsonObject]:
     """Every note that counts, and every one that takes another back, in order of their places.
 
     What they replace is named with what that replaced before: whoever has only the first of
     several learns that it counts no longer.
     """
-    records = list(note_records(store, [scope]))
+    wanted = None if only is None else set(only)
+    records = list(note_records(store, [scope], wanted and _with_all_before(store, wanted)))
     before = {one["frame_id"]: one.get(REPLACES, []) for one in records}
     lines = []
     for record in records:
         if "head" in record:
+            continue
+        if wanted is not None and FrameId(bytes.fromhex(record["frame_id"])) not in wanted:
             continue
         line = {name: value for name, value in record.items() if name in _KNOWN}
         if replaced := sorted(_all_before(before, record["frame_id"])):
             line[REPLACES] = replaced
         lines.append(line)
     return sorted(lines, key=lambda one: (one["path"], one["frame_id"]))
+
+
+def _with_all_before(store: FrameStore, wanted: set[FrameId]) -> set[FrameId]:
+    found, ahead = set(wanted), set(wanted)
+    while ahead:
+        ahead = {one.head.frame_id for one in store.superseded_by(ahead)} - found
+        found |= ahead
+    return found
 
 
 def _all_before(before: dict[str, list[str]], frame_id: str) -> set[str]:
