@@ -88,11 +88,14 @@ class Maintainer:
 
     @property
     def remark(self) -> str | None:
-        """Why some frames stay as they are, or notes: a mistake in the settings, say."""
+        """Why some frames stay as they are: a mistake in the settings, or models not asked."""
+        return self.problem or next(filter(None, list(self._held_back.values())), None)
+
+    @property
+    def team_problem(self) -> str | None:
+        """Why notes do not reach the team."""
         courier = self._courier
-        trouble = self._unsigned or (courier.problem if courier is not None else None)
-        team = f"notes do not reach the team: {trouble}" if trouble else None
-        return self.problem or next(filter(None, [*self._held_back.values(), team]), None)
+        return self._unsigned or (courier.problem if courier is not None else None)
 
     @property
     def doing(self) -> tuple[str, ...]:

@@ -151,12 +151,12 @@ class Client:
         if anew:
             after = BEGINNING
             log = self._ask(lambda store: store.note_log(0, limit + 1))
-        fresh = [(mark, key) for mark, key in log if mark.number > after.number][:limit]
+        fresh = [(mark, key) for mark, key in log if _follows(after, mark, key)][:limit]
         keys = list(dict.fromkeys(MemoKey(key) for _, key in fresh))
         kept = self._ask(lambda store: store.get_many(keys)) if keys else []
         rows = {row.key: row for row in kept}
         found = self._believed([rows[key] for key in keys if key in rows])
-        return News(found, fresh[-1][0] if fresh else after, len(log) > limit, anew)
+        return News(found, fresh[-1][0] if fresh else after, bool(fresh) and len(log) > limit, anew)
 
     def collect_notes(self) -> None:
         """Let the log name what releases that kept none have given."""
@@ -285,6 +285,16 @@ class Client:
         self.problem = error
         self._again_at = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _follows(after: Mark, mark: Mark, key: bytes) -> bool:
+    """Whether a line of the log comes after a place; whoever can write there can write anything."""
+    return (
+        isinstance(mark.number, int)
+        and mark.number > after.number
+        and isinstance(mark.token, bytes)
+        and isinstance(key, bytes)
+    )
 
 
 def _in_groups(rows: Sequence[Row]) -> Iterator[list[Row]]:

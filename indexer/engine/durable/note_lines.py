@@ -21,6 +21,7 @@ from indexer.engine.durable.records import KINDS, PackContentError, checked, not
 from indexer.engine.frames.agents import check_agent
 from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, SUPERSEDED_BY
 from indexer.engine.frames.read import path_of
+from indexer.engine.make.events import Event
 from indexer.store.atomic import write_atomically
 from indexer.store.pack import PackFileError
 
@@ -184,7 +185,18 @@ def take_in(
             record[SUPERSEDED_BY] = by["frame_id"]
     if fresh:
         engine.records.write([*joining, *fresh])
+        engine.publish_frames([event for one in fresh for event in _events(one)])
     return sum(bool(one["body"]) for one in fresh), [one["id"] for one in joining]
+
+
+def _events(record: JsonObject) -> Iterator[Event]:
+    """What to tell of a note that came: it counts, or others count no longer."""
+    path, frame_type, is_head = record["path"], record["type"], record.get("head", True)
+    identity, because = FrameId(bytes.fromhex(record["frame_id"])), f"noted by {record['agent']}"
+    if is_head and record["body"] and SUPERSEDED_BY not in record:
+        yield Event("written", path, frame_type, identity, because)
+    for old in record.get(REPLACES, ()) if is_head else ():
+        yield Event("superseded", path, frame_type, FrameId(bytes.fromhex(old)), because)
 
 
 def _is_known(frames: Frames, record: JsonObject) -> bool:
