@@ -120,8 +120,8 @@ class SharedStore(Protocol):
         """The log of notes from a number on, that one included: each place, and the note's key."""
         ...
 
-    def collect_notes(self) -> None:
-        """Enter in the log what releases that kept none have given."""
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Enter in the log those of some notes that releases which keep none have given."""
         ...
 
     def lease(self, keys: Sequence[MemoKey], holder: str, seconds: float) -> set[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections import Counter
@@ -158,10 +159,11 @@ class Client:
         found = self._believed([rows[key] for key in keys if key in rows])
         return News(found, fresh[-1][0] if fresh else after, bool(fresh) and len(log) > limit, anew)
 
-    def collect_notes(self) -> None:
-        """Let the log name what releases that kept none have given."""
-        if self.may_write:
-            self._write(lambda store: store.collect_notes())
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Let the log name notes that somebody came across; whoever only reads leaves it alone."""
+        if keys and self.may_write:
+            with contextlib.suppress(ReadOnlyError):
+                self._write(lambda store: store.enter_notes(keys))
 
     def wait_for_notes(self, seconds: float, also: int) -> None:
         """Sleep until notes may have come or a descriptor has something, at most so long."""

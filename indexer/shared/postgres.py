@@ -36,6 +36,13 @@ CHANNEL: Final = "merkle_entries"
 NOTES_CHANNEL: Final = "merkle_notes"
 """Of its own: whoever waits for notes need not look whenever results come."""
 
+_NAMED: Final = "e.key = ANY(%b::bytea[])"
+_BEGINS_AS_NOTE: Final = (
+    "EXISTS (SELECT 1 FROM merkle_bodies b WHERE b.namespace = e.namespace"
+    f" AND b.sha256 = e.content AND substring(b.body FROM 1 FOR {len(NOTE_BEGINS)}) = %b)"
+)
+"""Which entries are to be entered in the log of notes."""
+
 _ATTEMPTS: Final = 8
 """How often that is tried which loses against another client."""
 
@@ -119,7 +126,7 @@ class PostgresStore:
         def put() -> int:
             count = self._put(added, mend=False) + self._put(mended, mend=True)
             if notes:
-                self._enter("e.key = ANY(%b::bytea[])", [row.key for row in (*added, *mended)])
+                self._enter(_NAMED, [row.key for row in (*added, *mended)])
             return count
 
         count = self._in_transaction(put)
@@ -179,17 +186,10 @@ class PostgresStore:
             return []
         return [(Mark(number, token), key) for number, token, key in rows]
 
-    def collect_notes(self) -> None:
-        """Enter in the log what releases that kept none have given."""
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Enter in the log those of some notes that releases which keep none have given."""
         self._begin_notes()
-        self._in_transaction(self._collect)
-
-    def _collect(self) -> None:
-        self._enter(
-            "EXISTS (SELECT 1 FROM merkle_bodies b WHERE b.namespace = e.namespace"
-            f" AND b.sha256 = e.content AND substring(b.body FROM 1 FOR {len(NOTE_BEGINS)}) = %b)",
-            NOTE_BEGINS,
-        )
+        self._in_transaction(lambda: self._enter(_NAMED, sorted(keys)))
 
     def _begin_notes(self) -> None:
         """Make the log where there is none, with all that is there of this namespace."""
@@ -200,7 +200,11 @@ class PostgresStore:
         except _NoTableError:
             for statement in NOTES:
                 self._retried(partial(self._connection.execute, statement))
-        self._in_transaction(self._collect)
+        try:
+            self._in_transaction(lambda: self._enter(_BEGINS_AS_NOTE, NOTE_BEGINS))
+        except UnreachableError:
+            # Too many to look through in time: those that a pull comes across are entered then.
+            self._in_transaction(lambda: self._enter(_NAMED, []))
 
     def _enter(self, which: str, value: object) -> None:
         """Number those of some entries that the log does not have as they are.
@@ -353,11 +357,9 @@ class PostgresStore:
             " WHERE namespace = %s) AND NOT EXISTS (SELECT 1 FROM merkle_entries e"
             " WHERE e.namespace = merkle_notes.namespace AND e.key = merkle_notes.key)"
         )
-        for change, where in (
-            ("DELETE FROM merkle_notes", "<"),
-            ("UPDATE merkle_notes SET content = ''", "="),
-        ):
-            self._execute(change + gone.format(where), (self._namespace,) * 2)
+        values = (self._namespace,) * 2
+        self._execute("DELETE FROM merkle_notes" + gone.format("<"), values)
+        self._execute("UPDATE merkle_notes SET content = ''" + gone.format("="), values)
 
     def _sweep(self, unused_seconds: float, dry_run: bool) -> Swept:
         namespace, seconds = self._namespace, float(unused_seconds)

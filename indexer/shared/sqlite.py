@@ -194,8 +194,7 @@ class SqliteStore:
                     [(namespace, *pair, now) for pair in bodies_of(group).items()],
                 )
             if notes:
-                for marks, keys in _groups([row.key for row in rows]):
-                    self._enter(f"e.key IN {marks}", keys)
+                self._enter_keys([row.key for row in rows])
         return count
 
     # -- the log of notes
@@ -216,18 +215,15 @@ class SqliteStore:
             )
             return [(Mark(number, token), key) for number, token, key in rows]
 
-    def collect_notes(self) -> None:
-        """Enter in the log what releases that kept none have given."""
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Enter in the log those of some notes that releases which keep none have given."""
         self._begin_notes()
         with self._transaction():
-            self._collect()
+            self._enter_keys(keys)
 
-    def _collect(self) -> None:
-        self._enter(
-            "EXISTS (SELECT 1 FROM bodies b WHERE b.namespace = e.namespace"
-            f" AND b.sha256 = e.content AND substr(b.body, 1, {len(NOTE_BEGINS)}) = ?)",
-            [NOTE_BEGINS],
-        )
+    def _enter_keys(self, keys: Sequence[bytes]) -> None:
+        for marks, group in _groups(keys):
+            self._enter(f"e.key IN {marks}", group)
 
     def _begin_notes(self) -> None:
         """Make the log where there is none, with all that is there of this namespace."""
@@ -245,7 +241,11 @@ class SqliteStore:
             connection.execute(
                 "INSERT INTO note_numbers VALUES (?, 0) ON CONFLICT DO NOTHING", (self._namespace,)
             )
-            self._collect()
+            self._enter(
+                "EXISTS (SELECT 1 FROM bodies b WHERE b.namespace = e.namespace"
+                f" AND b.sha256 = e.content AND substr(b.body, 1, {len(NOTE_BEGINS)}) = ?)",
+                [NOTE_BEGINS],
+            )
 
     def _has_notes(self) -> bool:
         question = "SELECT 1 FROM sqlite_master WHERE name = 'note_numbers'"
@@ -360,8 +360,9 @@ class SqliteStore:
             " WHERE namespace = ?1) AND NOT EXISTS (SELECT 1 FROM entries e"
             " WHERE e.namespace = notes.namespace AND e.key = notes.key)"
         )
-        for change, where in (("DELETE FROM notes", "<"), ("UPDATE notes SET content = x''", "=")):
-            self._connection.execute(change + gone.format(where), (self._namespace,))
+        values = (self._namespace,)
+        self._connection.execute("DELETE FROM notes" + gone.format("<"), values)
+        self._connection.execute("UPDATE notes SET content = x''" + gone.format("="), values)
 
     def _check_file(self) -> None:
         """Refuse to go on with a file that is no longer there: nobody else would see it."""

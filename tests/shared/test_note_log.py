@@ -17,7 +17,7 @@ from indexer.core.frames import MemoKey, body_hash
 from indexer.shared.base import BEGINNING, Entry, Mark, SharedStore
 from indexer.shared.client import Client, Membership
 from indexer.shared.opening import open_store
-from indexer.shared.postgres import PostgresStore
+from indexer.shared.postgres import _NAMED, PostgresStore
 from indexer.shared.seal import Seal
 from indexer.shared.sqlite import SqliteStore
 
@@ -72,7 +72,7 @@ def test_a_store_of_an_older_release_goes_on_being_used_by_it(joins: Joins, any_
     assert named(before.entries) == ["a"]
     older.put([entry("b")])
     assert newer.news(before.mark, 9).entries == []
-    newer.collect_notes()
+    newer.enter_notes([entry("a").key, entry("b").key])
     assert named(newer.news(before.mark, 9).entries) == ["b"]
     if any_url.startswith("sqlite"):
         with sqlite3.connect(any_url.partition("://")[2]) as connection:
@@ -154,7 +154,7 @@ def test_a_number_is_seen_only_with_all_before_it(url: str) -> None:
     with slow._connection.transaction():
         row = seal.row(entry("slow"))
         slow._put([row], mend=False)
-        slow._enter("e.key = ANY(%b::bytea[])", [row.key])
+        slow._enter(_NAMED, [row.key])
         thread = threading.Thread(target=give)
         thread.start()
         assert not done.wait(0.3)
@@ -261,6 +261,43 @@ def test_waiting_ends_when_another_gives_or_a_descriptor_tells(any_url: str, joi
     assert time.monotonic() - began < 30
     os.close(reads)
     os.close(writes)
+
+
+def test_whoever_may_only_read_follows_too(url: str) -> None:
+    giver = Client(Membership(url, "team", team_key="key"))
+    giver.put([entry("a")])
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS note_reader")
+        connection.execute("CREATE ROLE note_reader LOGIN")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO note_reader")
+        connection.execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO note_reader")
+    reader = Client(Membership(url.replace("merkle@", "note_reader@"), "team", team_key="key"))
+    # It cannot make the log, and there is none yet.
+    assert reader.news(BEGINNING, 9) == ([], BEGINNING, False, False)
+    reader.enter_notes([entry("a").key])
+    giver.put([entry("b")], notes=True)
+    assert sorted(named(reader.news(BEGINNING, 9).entries)) == ["a", "b"]
+    reader.close()
+    giver.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP OWNED BY note_reader; DROP ROLE note_reader")
+
+
+def test_a_store_too_large_to_look_through_begins_its_log_all_the_same(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(Membership(url, "team", team_key="key"))
+    client.put([entry("a")])
+    monkeypatch.setattr(
+        "indexer.shared.postgres._BEGINS_AS_NOTE",
+        "(SELECT true FROM pg_sleep(9)) AND %b <> ''::bytea",
+    )
+    store: Any = client._store
+    store._connection.execute("SET statement_timeout = 200")
+    assert client.news(BEGINNING, 9).entries == []
+    client.enter_notes([entry("a").key])
+    assert named(client.news(BEGINNING, 9).entries) == ["a"]
+    client.close()
 
 
 def test_a_mark_is_a_place_and_the_draw_that_made_it() -> None:

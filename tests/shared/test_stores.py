@@ -66,9 +66,9 @@ class Both(RuleBasedStateMachine):
         # Tokens are drawn.
         assert [(m.number, key) for m, key in first] == [(m.number, key) for m, key in second]
 
-    @rule()
-    def collect(self) -> None:
-        self.same("collect_notes")
+    @rule(keys=some_keys)
+    def enter(self, keys: list[MemoKey]) -> None:
+        self.same("enter_notes", keys)
 
     @rule(keys=some_keys)
     def look(self, keys: list[MemoKey]) -> None:

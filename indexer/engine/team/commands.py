@@ -202,18 +202,17 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDo
     begin(progress, "taking from the team", "results")
     while after is not None:
         read, after = client.page(after, PUSH)
-        entries = [entry for entry in read if as_note(entry) is None]
+        noted = {entry.key for entry in read if as_note(entry) is not None}
+        entries = [entry for entry in read if entry.key not in noted]
+        if with_notes:
+            client.enter_notes(sorted(noted))
         fresh = [entry for entry in entries if _is_news(engine.frames.heads, entry)]
         _store(engine.frames.heads, fresh)
         pulled += len(fresh)
         seen += len(entries)
         if progress is not None:
             progress(len(entries))
-    taken = Taken(0, 0)
-    if with_notes:
-        with contextlib.suppress(ReadOnlyError):
-            client.collect_notes()
-        taken = take_notes(engine, client, everything=True)
+    taken = take_notes(engine, client, everything=True) if with_notes else Taken(0, 0)
     exchange.note_refused()
     refused = {
         reason: count - before.get(reason, 0)
