@@ -30,18 +30,11 @@ from indexer.shared.base import (
 )
 from indexer.shared.connection import connect
 from indexer.shared.masking import without_secrets
-from indexer.shared.schema import MIGRATIONS, NOTES, VERSIONS
+from indexer.shared.schema import BEGINS_AS_NOTE, MIGRATIONS, NAMED, NOTES, VERSIONS
 
 CHANNEL: Final = "merkle_entries"
 NOTES_CHANNEL: Final = "merkle_notes"
 """Of its own: whoever waits for notes need not look whenever results come."""
-
-_NAMED: Final = "e.key = ANY(%b::bytea[])"
-_BEGINS_AS_NOTE: Final = (
-    "EXISTS (SELECT 1 FROM merkle_bodies b WHERE b.namespace = e.namespace"
-    f" AND b.sha256 = e.content AND substring(b.body FROM 1 FOR {len(NOTE_BEGINS)}) = %b)"
-)
-"""Which entries are to be entered in the log of notes."""
 
 _ATTEMPTS: Final = 8
 """How often that is tried which loses against another client."""
@@ -126,7 +119,9 @@ class PostgresStore:
         def put() -> int:
             count = self._put(added, mend=False) + self._put(mended, mend=True)
             if notes:
-                self._enter(_NAMED, [row.key for row in (*added, *mended)])
+                # Whoever refused what was mended looks at it again.
+                again = [row.key for row in mended]
+                self._enter(NAMED, [*again, *(row.key for row in added)], again)
             return count
 
         count = self._in_transaction(put)
@@ -189,7 +184,7 @@ class PostgresStore:
     def enter_notes(self, keys: Sequence[MemoKey]) -> None:
         """Enter in the log those of some notes that releases which keep none have given."""
         self._begin_notes()
-        self._in_transaction(lambda: self._enter(_NAMED, sorted(keys)))
+        self._in_transaction(lambda: self._enter(NAMED, sorted(keys)))
 
     def _begin_notes(self) -> None:
         """Make the log where there is none, with all that is there of this namespace."""
@@ -201,13 +196,13 @@ class PostgresStore:
             for statement in NOTES:
                 self._retried(partial(self._connection.execute, statement))
         try:
-            self._in_transaction(lambda: self._enter(_BEGINS_AS_NOTE, NOTE_BEGINS))
+            self._in_transaction(lambda: self._enter(BEGINS_AS_NOTE, NOTE_BEGINS))
         except UnreachableError:
             # Too many to look through in time: those that a pull comes across are entered then.
-            self._in_transaction(lambda: self._enter(_NAMED, []))
+            self._in_transaction(lambda: self._enter(NAMED, []))
 
-    def _enter(self, which: str, value: object) -> None:
-        """Number those of some entries that the log does not have as they are.
+    def _enter(self, which: str, value: object, again: Sequence[bytes] = ()) -> None:
+        """Number those of some entries that the log does not have as they are, and some again.
 
         The row of the newest number is locked until the end of the transaction, so numbers are
         seen in their order: nobody reads past one that is yet to come.
@@ -218,6 +213,12 @@ class PostgresStore:
             " RETURNING newest",
             (self._namespace,),
         )
+        if again:
+            self._execute(
+                "UPDATE merkle_notes SET content = ''"
+                " WHERE namespace = %s AND key = ANY(%b::bytea[])",
+                (self._namespace, list(again)),
+            )
         added = self._execute(
             "INSERT INTO merkle_notes (namespace, number, token, key, content)"
             " SELECT e.namespace, %s + row_number() OVER (ORDER BY e.key), %b, e.key, e.content"
@@ -226,11 +227,10 @@ class PostgresStore:
             " AND n.key = e.key AND n.content = e.content)",
             (newest_number, os.urandom(8), self._namespace, value),
         )
-        if added:
-            self._execute(
-                "UPDATE merkle_note_numbers SET newest = %s WHERE namespace = %s",
-                (newest_number + added, self._namespace),
-            )
+        self._execute(
+            "UPDATE merkle_note_numbers SET newest = %s WHERE namespace = %s",
+            (newest_number + added, self._namespace),
+        )
 
     def wait_for_notes(self, seconds: float, also: int) -> None:
         """Sleep until the server tells of notes or a descriptor has something, at most so long."""

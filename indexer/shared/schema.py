@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from indexer.shared.base import NOTE_BEGINS
+
 VERSIONS: Final = (
     "CREATE TABLE IF NOT EXISTS merkle_schema ("
     " version INTEGER NOT NULL PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"
@@ -48,6 +50,13 @@ NOTES: Final = (
     " namespace TEXT NOT NULL PRIMARY KEY, newest BIGINT NOT NULL)",
 )
 """The log of notes: no step, because releases that do not know it go on using the store."""
+
+NAMED: Final = "e.key = ANY(%b::bytea[])"
+BEGINS_AS_NOTE: Final = (
+    "EXISTS (SELECT 1 FROM merkle_bodies b WHERE b.namespace = e.namespace"
+    f" AND b.sha256 = e.content AND substring(b.body FROM 1 FOR {len(NOTE_BEGINS)}) = %b)"
+)
+"""Which entries are entered in the log of notes."""
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_ENTRIES, _INDEXES)
 """Step N brings a store from version N to N + 1."""

@@ -194,6 +194,11 @@ class SqliteStore:
                     [(namespace, *pair, now) for pair in bodies_of(group).items()],
                 )
             if notes:
+                # Whoever refused what was mended looks at it again.
+                connection.executemany(
+                    "UPDATE notes SET content = x'' WHERE namespace = ? AND key = ?",
+                    [(namespace, row.key) for row in mended],
+                )
                 self._enter_keys([row.key for row in rows])
         return count
 

@@ -17,7 +17,8 @@ from indexer.core.frames import MemoKey, body_hash
 from indexer.shared.base import BEGINNING, Entry, Mark, SharedStore
 from indexer.shared.client import Client, Membership
 from indexer.shared.opening import open_store
-from indexer.shared.postgres import _NAMED, PostgresStore
+from indexer.shared.postgres import PostgresStore
+from indexer.shared.schema import NAMED
 from indexer.shared.seal import Seal
 from indexer.shared.sqlite import SqliteStore
 
@@ -128,6 +129,19 @@ def test_an_older_copy_of_a_store_is_noticed(joins: Joins, any_url: str) -> None
     assert (named(news.entries), news.anew) == (["a", "d", "c"], True)
 
 
+def test_what_was_mended_is_news_again(joins: Joins, any_url: str) -> None:
+    giver, taker = joins(), joins()
+    stranger = Client(Membership(any_url, "team", team_key="another key"))
+    stranger.put([entry("a")], notes=True)
+    stranger.close()
+    news = taker.news(BEGINNING, 9)
+    assert (news.entries, dict(taker.refused)) == ([], {"seal": 1})
+    assert giver.news(BEGINNING, 9).entries == []
+    lacking = giver.lacking([entry("a")])
+    assert giver.put(lacking, notes=True) == 1
+    assert named(taker.news(news.mark, 9).entries) == ["a"]
+
+
 def test_sweeping_lets_the_log_go_and_nobody_begin_anew(joins: Joins) -> None:
     giver, taker = joins(), joins()
     giver.put([entry("a"), entry("b")], notes=True)
@@ -154,7 +168,7 @@ def test_a_number_is_seen_only_with_all_before_it(url: str) -> None:
     with slow._connection.transaction():
         row = seal.row(entry("slow"))
         slow._put([row], mend=False)
-        slow._enter(_NAMED, [row.key])
+        slow._enter(NAMED, [row.key])
         thread = threading.Thread(target=give)
         thread.start()
         assert not done.wait(0.3)
@@ -289,7 +303,7 @@ def test_a_store_too_large_to_look_through_begins_its_log_all_the_same(
     client = Client(Membership(url, "team", team_key="key"))
     client.put([entry("a")])
     monkeypatch.setattr(
-        "indexer.shared.postgres._BEGINS_AS_NOTE",
+        "indexer.shared.postgres.BEGINS_AS_NOTE",
         "(SELECT true FROM pg_sleep(9)) AND %b <> ''::bytea",
     )
     store: Any = client._store

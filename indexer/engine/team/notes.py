@@ -141,7 +141,7 @@ def take_notes(engine: Engine, client: Client, *, everything: bool = False) -> T
     """Store others' notes as theirs: those since the last time, or all that the team has."""
     standing = standing_of(engine, client.member)
     mark = Mark(standing.number, standing.token)
-    if everything and not client.news(mark, PORTION).anew:
+    if everything and not client.news(mark, 1).anew:
         mark = BEGINNING
     taken = [Taken(0, 0)]
     more = True
