@@ -243,6 +243,41 @@ def test_what_is_forged_or_unsigned_is_refused_and_stops_no_other(
     client.close()
 
 
+def test_notes_go_from_when_the_settings_say_so_until_they_do_not(
+    clone: Callable[[], Path],
+    starts: Starts,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    trusted: None,
+) -> None:
+    monkeypatch.delenv("MERKLE_SHARED_NOTES")
+    root = clone()
+
+    def declare(notes: str) -> None:
+        (root / "merkle.toml").write_text(f'[shared]\nurl = "{url}"\nnotes = {notes}\n')
+
+    def sessions() -> int:
+        with psycopg.connect(url) as connection:
+            ours = "application_name = 'merkle' AND datname = current_database()"
+            question = f"SELECT count(*) FROM pg_stat_activity WHERE {ours}"
+            return int(connection.execute(question).fetchall()[0][0])
+
+    declare("false")
+    one = starts(root)
+    write(one, "mine until now")
+    assert team(one)["notes_due"] is None
+    declare("true")
+    wait_until(lambda: team(one)["notes_due"] == 0, "it was given")
+    client = Client(Membership(url, "team", team_key=KEY))
+    assert len(client.news(BEGINNING, 9).entries) == 1
+    before = sessions()
+    declare("false")
+    wait_until(lambda: sessions() < before, "its connection is closed")
+    write(one, "mine again")
+    assert len(client.news(BEGINNING, 9).entries) == 1
+    client.close()
+
+
 def test_without_a_key_nothing_goes_and_the_service_says_so(
     clone: Callable[[], Path], starts: Starts, any_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
