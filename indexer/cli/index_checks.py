@@ -175,6 +175,9 @@ def _service(client: Client, found: Examined) -> None:
     if frames:
         advice = "frames of that type stay stale meanwhile"
         found.checks.append(Check("frames", "warn", str(frames), advice))
+    if health.get("team"):
+        advice = "notes that are written meanwhile are given later"
+        found.checks.append(Check("notes", "warn", str(health["team"]), advice))
     if reason:
         advice = (
             "nothing more is recorded until that has passed; it tries again by itself"

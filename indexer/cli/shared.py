@@ -59,6 +59,10 @@ def _status_text(document: Mapping[str, Any]) -> str:
         rows.append(("reachable", click.style("no", fg="red") + f": {_on(document['problem'])}"))
     rows.append(("member", "only reads" if document["read_only"] else "reads and writes"))
     rows.append(("due", f"{counted(document['pending'], 'result')} to be pushed"))
+    if document["notes_due"] is not None:
+        last = document["notes_exchanged_at"]
+        since = f"last went or came {last}" if last else "none went or came yet"
+        rows.append(("notes", f"{counted(document['notes_due'], 'note')} to be given, {since}"))
     refused = counted(document["refused"], "row")
     if document["refused"]:
         refused = click.style(refused, fg="red")

@@ -17,6 +17,8 @@ class Health:
     pending: bool
     frames: str | None = None
     """Why declared frames are not all kept."""
+    team: str | None = None
+    """Why notes do not reach the team."""
 
 
 @dataclass(frozen=True, slots=True)

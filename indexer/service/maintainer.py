@@ -19,7 +19,9 @@ from indexer.engine.models.intake import end, take_in, take_in_left
 from indexer.engine.models.model_pass import ModelPass
 from indexer.engine.models.prompt_files import own_prompts
 from indexer.engine.models.settings import LlmSettings, load_llm_settings
+from indexer.engine.team.courier import NoteCourier
 from indexer.engine.team.exchange import PATIENCE_SERVED
+from indexer.engine.team.notes import shares_notes
 from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UsageError
 from indexer.generators.llm.budget import Budget, Caps
@@ -71,6 +73,10 @@ class Maintainer:
         self._compaction: Compaction | None = None
         self._looked_at = 0
         """The newest root when it was last looked at whether compacting pays."""
+        self._courier: NoteCourier | None = None
+        self._unsigned: str | None = None
+        """Why notes are not shared though they are to be."""
+        self._noted = 0
 
     @property
     def owes(self) -> bool:
@@ -84,6 +90,12 @@ class Maintainer:
     def remark(self) -> str | None:
         """Why some frames stay as they are: a mistake in the settings, or models not asked."""
         return self.problem or next(filter(None, list(self._held_back.values())), None)
+
+    @property
+    def team_problem(self) -> str | None:
+        """Why notes do not reach the team."""
+        courier = self._courier
+        return self._unsigned or (courier.problem if courier is not None else None)
 
     @property
     def doing(self) -> tuple[str, ...]:
@@ -119,6 +131,7 @@ class Maintainer:
 
     def notice_job(self) -> None:
         """A job may have stored what calls for more, and no batch tells of it."""
+        self._tell_courier()
         if self._types is None or (self.due and not self._only_indexing):
             return
         heads = self._engine.frames.heads
@@ -136,6 +149,7 @@ class Maintainer:
         try:
             take_in_left(self._engine)
             self._engine.frames.declared.refresh()
+            self._share_notes()
             if self._types is not self._engine.frames.types:
                 # Declared anew, perhaps by a file that is ignored and so came with no batch.
                 self._drop_passes()
@@ -161,6 +175,32 @@ class Maintainer:
             self._version = self._engine.frames.heads.version
             if not self._read_code():
                 self._index_for_search()
+
+    def _share_notes(self) -> None:
+        """Exchange notes with the team that the settings name now, if they do."""
+        exchange = self._engine.exchange
+        member, self._unsigned = None, None
+        try:
+            if exchange is not None and shares_notes(self._engine, exchange.client):
+                member = exchange.client.member
+        except UsageError as error:
+            self._unsigned = error.message
+        if self._courier is not None and self._courier.member != member:
+            self._leave_courier()
+        if self._courier is None and member is not None:
+            self._courier = NoteCourier(self._engine, member)
+        self._tell_courier()
+
+    def _tell_courier(self) -> None:
+        """Let the team have soon what was noted."""
+        if self._courier is not None and self._noted != self._engine.frames.heads.noted:
+            self._noted = self._engine.frames.heads.noted
+            self._courier.nudge()
+
+    def _leave_courier(self) -> None:
+        courier, self._courier = self._courier, None
+        if courier is not None:
+            courier.close()
 
     def _read_code(self) -> bool:
         """With every frame made, find out what code says that came with none; True: some did."""
@@ -315,6 +355,7 @@ class Maintainer:
 
     def close(self) -> None:
         """Take in the answers that are there or nearly there, then end the worker processes."""
+        self._leave_courier()
         self._leave_compaction()
         in_flight = self._engine.in_flight
         # From now on nobody looks after what comes later.

@@ -281,5 +281,5 @@ def _line(health: Health, look: Reading) -> str:
     folders = f"{health.watches:,} folder{'' if health.watches == 1 else 's'}"
     batches = f"{health.batches:,} batch{'' if health.batches == 1 else 'es'} of changes"
     # A typo in merkle.toml stops the frames, and nobody would look for that elsewhere.
-    wrong = health.reason or health.frames
+    wrong = health.reason or health.frames or health.team
     return f"{health.state}, {folders}, {batches}" + (f" ({wrong})" if wrong else "")

@@ -187,6 +187,7 @@ class Api:
             "batches": health.batches,
             "pending": health.pending,
             "frames": health.frames,
+            "team": health.team,
         }
 
     def working(self) -> dict[str, Any]:

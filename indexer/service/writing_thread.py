@@ -158,8 +158,8 @@ class WritingThread:
         else:
             state, reason = ("degraded" if degraded else "watching"), degraded
         watches = watcher.count if watcher else 0
-        frames = self._maintainer.remark
-        return Health(state, reason, watches, self._batches, bool(self._debounce), frames)
+        frames, team = self._maintainer.remark, self._maintainer.team_problem
+        return Health(state, reason, watches, self._batches, bool(self._debounce), frames, team)
 
     def work(self) -> Work:
         """What there is to do now, and what was spent."""

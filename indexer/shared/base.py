@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -15,6 +16,9 @@ GRACE_SECONDS: Final = 3600.0
 """A body so young may be about to be named by an entry: sweeping leaves it."""
 
 LAST_GENERATION: Final = (1 << 31) - 1
+
+NOTE_BEGINS: Final = b'{"agent":'
+"""What the body of every note begins with; few results do."""
 
 
 class SharedError(UncheckedError):
@@ -56,6 +60,22 @@ class Row(NamedTuple):
     """None where the store has lost it."""
 
 
+class Mark(NamedTuple):
+    """A place in the log of a namespace's notes: everything up to it was read.
+
+    Numbers are given in the order of commits, without a gap that is filled later. The token is
+    drawn when a number is given: another one at the same number is another log, because the store
+    was replaced or an older copy of it was brought back.
+    """
+
+    number: int
+    token: bytes
+
+
+BEGINNING: Final = Mark(0, b"")
+"""Before every note."""
+
+
 class Usage(NamedTuple):
     """How much a namespace holds."""
 
@@ -86,12 +106,22 @@ class SharedStore(Protocol):
         """The entries of some keys, with their bodies."""
         ...
 
-    def put_many(self, rows: Sequence[Row], *, mend: Collection[bytes] = ()) -> int:
+    def put_many(
+        self, rows: Sequence[Row], *, mend: Collection[bytes] = (), notes: bool = False
+    ) -> int:
         """Keep entries; the highest generation wins, and the first of equals.
 
-        The keys in `mend` are replaced whatever is there: a reader found them broken. Returns
-        how many are new.
+        The keys in `mend` are replaced whatever is there: a reader found them broken. Notes are
+        entered in their log too. Returns how many are new.
         """
+        ...
+
+    def note_log(self, since: int, limit: int) -> list[tuple[Mark, bytes]]:
+        """The log of notes from a number on, that one included: each place, and the note's key."""
+        ...
+
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Enter in the log those of some notes that releases which keep none have given."""
         ...
 
     def lease(self, keys: Sequence[MemoKey], holder: str, seconds: float) -> set[bytes]:
@@ -110,6 +140,10 @@ class SharedStore(Protocol):
         """Sleep until entries may have come, at most so long."""
         ...
 
+    def wait_for_notes(self, seconds: float, also: int) -> None:
+        """Sleep until notes may have come or a descriptor has something, at most so long."""
+        ...
+
     def page(self, after: bytes, limit: int) -> list[Row]:
         """Entries in order of key, behind one key."""
         ...
@@ -125,6 +159,14 @@ class SharedStore(Protocol):
     def close(self) -> None:
         """Let go of the store."""
         ...
+
+
+def readable(descriptors: Sequence[int], seconds: float) -> set[int]:
+    """Those of some descriptors that have something to read, after so long at most."""
+    poll = select.poll()
+    for one in descriptors:
+        poll.register(one, select.POLLIN)
+    return {one for one, _ in poll.poll(max(0.0, seconds) * 1000)}
 
 
 def newest(rows: Sequence[Row], mend: Collection[bytes]) -> tuple[list[Row], list[Row]]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from indexer.core.frames import MemoKey
 from indexer.shared.base import (
+    BEGINNING,
     Entry,
+    Mark,
     ReadOnlyError,
     Row,
     SharedError,
@@ -32,6 +35,17 @@ LONGEST: Final = 64 << 20
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 Result = TypeVar("Result")
+
+
+class News(NamedTuple):
+    """Some notes of the team's log."""
+
+    entries: list[Entry]
+    mark: Mark
+    """Everything up to here has come."""
+    more: bool
+    anew: bool
+    """Whether the log is another than the one that was asked about, and read from its beginning."""
 
 
 class Opener(Protocol):
@@ -91,6 +105,11 @@ class Client:
         """Whether the store failed a moment ago and is left alone for a while."""
         return self._store is None and self._clock() < self._again_at
 
+    @property
+    def rests_for(self) -> float:
+        """Seconds for which the store is left alone."""
+        return max(0.0, self._again_at - self._clock()) if self._store is None else 0.0
+
     def close(self) -> None:
         """Let go of the connection."""
         if self._store is not None:
@@ -126,6 +145,30 @@ class Client:
         rows = self._ask(lambda store: store.page(after, limit))
         return self._believed(rows), rows[-1].key if len(rows) == limit else None
 
+    def news(self, after: Mark, limit: int) -> News:
+        """The notes behind a place of their log, in the order in which the team got them."""
+        log = self._ask(lambda store: store.note_log(after.number, limit + 1))
+        anew = after != BEGINNING and (not log or log[0][0] != after)
+        if anew:
+            after = BEGINNING
+            log = self._ask(lambda store: store.note_log(0, limit + 1))
+        fresh = [(mark, key) for mark, key in log if _follows(after, mark, key)][:limit]
+        keys = list(dict.fromkeys(MemoKey(key) for _, key in fresh))
+        kept = self._ask(lambda store: store.get_many(keys)) if keys else []
+        rows = {row.key: row for row in kept}
+        found = self._believed([rows[key] for key in keys if key in rows])
+        return News(found, fresh[-1][0] if fresh else after, bool(fresh) and len(log) > limit, anew)
+
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Let the log name notes that somebody came across; whoever only reads leaves it alone."""
+        if keys and self.may_write:
+            with contextlib.suppress(ReadOnlyError):
+                self._write(lambda store: store.enter_notes(keys))
+
+    def wait_for_notes(self, seconds: float, also: int) -> None:
+        """Sleep until notes may have come or a descriptor has something, at most so long."""
+        self._ask(lambda store: store.wait_for_notes(seconds, also))
+
     def _believed(self, rows: Sequence[Row]) -> list[Entry]:
         entries = []
         for row in rows:
@@ -138,18 +181,19 @@ class Client:
                     self._broken.add(row.key)
         return entries
 
-    def put(self, entries: Sequence[Entry]) -> int:
-        """Give results to the team, except the very long; how many were new to it."""
+    def put(self, entries: Sequence[Entry], *, notes: bool = False) -> int:
+        """Give results or notes to the team, except the very long; how many were new to it."""
         if not self.may_write:
             raise ReadOnlyError(
                 "this member only reads the team's store",
                 hint="take `read_only` out of [shared] to share what is computed here",
             )
-        return sum(map(self._put_group, _in_groups([self._seal.row(one) for one in entries])))
+        groups = _in_groups([self._seal.row(one) for one in entries])
+        return sum(self._put_group(group, notes) for group in groups)
 
-    def _put_group(self, rows: Sequence[Row]) -> int:
+    def _put_group(self, rows: Sequence[Row], notes: bool) -> int:
         mend = self._broken & {row.key for row in rows}
-        count = self._write(lambda store: store.put_many(rows, mend=mend))
+        count = self._write(lambda store: store.put_many(rows, mend=mend, notes=notes))
         self._broken -= mend
         return count
 
@@ -243,6 +287,16 @@ class Client:
         self.problem = error
         self._again_at = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
+def _follows(after: Mark, mark: Mark, key: bytes) -> bool:
+    """Whether a line of the log comes after a place; whoever can write there can write anything."""
+    return (
+        isinstance(mark.number, int)
+        and mark.number > after.number
+        and isinstance(mark.token, bytes)
+        and isinstance(key, bytes)
+    )
 
 
 def _in_groups(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -15,6 +16,8 @@ from indexer.core.frames import MemoKey
 from indexer.shared.base import (
     COARSE_SECONDS,
     GRACE_SECONDS,
+    NOTE_BEGINS,
+    Mark,
     ReadOnlyError,
     Row,
     SharedError,
@@ -23,61 +26,20 @@ from indexer.shared.base import (
     Usage,
     bodies_of,
     newest,
+    readable,
 )
+from indexer.shared.connection import connect
 from indexer.shared.masking import without_secrets
-from indexer.shared.schema import MIGRATIONS, VERSIONS
+from indexer.shared.schema import BEGINS_AS_NOTE, MIGRATIONS, NAMED, NOTES, VERSIONS
 
 CHANNEL: Final = "merkle_entries"
-SLOWEST: Final = 30.0
-"""Seconds that a statement may take at least: a large batch over a thin line is no outage."""
+NOTES_CHANNEL: Final = "merkle_notes"
+"""Of its own: whoever waits for notes need not look whenever results come."""
 
 _ATTEMPTS: Final = 8
-"""How exactly the time of the last use is kept: reading must not mean writing."""
+"""How often that is tried which loses against another client."""
 
 Result = TypeVar("Result")
-
-
-class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that is given up when its server has not said a word for too long.
-
-    The server's own limits are of no use against one that stands still, and the network's neither
-    as long as its machine acknowledges what it is sent.
-    """
-
-    longest_silence: float
-
-    def wait(self, gen: Generator[Any, Any, Result], *args: Any, **options: Any) -> Result:
-        """Run one conversation to its end."""
-        try:
-            return super().wait(_while_heard(gen, self.longest_silence), *args, **options)
-        except _SilentError:
-            # Closed first: nobody must wait again to roll back.
-            self.close()
-            raise psycopg.OperationalError(
-                f"the server has not answered for {self.longest_silence:g} s"
-            ) from None
-
-
-class _SilentError(Exception):
-    """Nothing was heard for too long."""
-
-
-def _while_heard(gen: Generator[Any, Any, Result], longest: float) -> Generator[Any, Any, Result]:
-    """A conversation as the driver drives it, broken off when nothing moves for too long."""
-    heard = time.monotonic()
-    try:
-        waits_for = next(gen)
-        while True:
-            ready = yield waits_for
-            now = time.monotonic()
-            if ready:
-                heard = now
-            elif now - heard > longest:
-                raise _SilentError
-            waits_for = gen.send(ready)
-    except StopIteration as end:
-        result: Result = end.value
-        return result
 
 
 class PostgresStore:
@@ -86,10 +48,13 @@ class PostgresStore:
     def __init__(self, url: str, namespace: str, timeout: float) -> None:
         self._url = url
         self._namespace = namespace
-        self._timeout = timeout
         self._tells = True
         """Whether the server knows LISTEN and NOTIFY."""
-        self._connection = self._connect()
+        self._listens_for_notes = False
+        try:
+            self._connection = connect(url, timeout)
+        except (psycopg.Error, ValueError) as error:
+            raise self._translated(error) from None
         try:
             self._migrate()
         except BaseException:
@@ -141,15 +106,26 @@ class PostgresStore:
         )
         return [Row(*row) for row in found]
 
-    def put_many(self, rows: Sequence[Row], *, mend: Collection[bytes] = ()) -> int:
+    def put_many(
+        self, rows: Sequence[Row], *, mend: Collection[bytes] = (), notes: bool = False
+    ) -> int:
         """Keep entries; the highest generation wins, and the first of equals."""
         if not rows:
             return 0
+        if notes:
+            self._begin_notes()
         added, mended = newest(rows, mend)
-        count = self._in_transaction(
-            lambda: self._put(added, mend=False) + self._put(mended, mend=True)
-        )
-        self._tell()
+
+        def put() -> int:
+            count = self._put(added, mend=False) + self._put(mended, mend=True)
+            if notes:
+                # Whoever refused what was mended looks at it again.
+                again = [row.key for row in mended]
+                self._enter(NAMED, [*again, *(row.key for row in added)], again)
+            return count
+
+        count = self._in_transaction(put)
+        self._tell(NOTES_CHANNEL if notes else CHANNEL)
         return count
 
     def _put(self, rows: Sequence[Row], *, mend: bool) -> int:
@@ -186,6 +162,102 @@ class PostgresStore:
             "UPDATE merkle_entries SET used_at = now()"
             " WHERE namespace = %s AND key = ANY(%b::bytea[])",
             (self._namespace, sorted(keys)),
+        )
+
+    # -- the log of notes
+
+    def note_log(self, since: int, limit: int) -> list[tuple[Mark, bytes]]:
+        """The log of notes from a number on, that one included."""
+        if not since:
+            with contextlib.suppress(ReadOnlyError):
+                self._begin_notes()
+        try:
+            rows = self._rows(
+                "SELECT number, token, key FROM merkle_notes WHERE namespace = %s AND number >= %s"
+                " ORDER BY number LIMIT %s",
+                (self._namespace, since, limit),
+            )
+        except _NoTableError:
+            return []
+        return [(Mark(number, token), key) for number, token, key in rows]
+
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Enter in the log those of some notes that releases which keep none have given."""
+        self._begin_notes()
+        self._in_transaction(lambda: self._enter(NAMED, sorted(keys)))
+
+    def _begin_notes(self) -> None:
+        """Make the log where there is none, with all that is there of this namespace."""
+        question = "SELECT 1 FROM merkle_note_numbers WHERE namespace = %s"
+        try:
+            if self._rows(question, (self._namespace,)):
+                return
+        except _NoTableError:
+            for statement in NOTES:
+                self._retried(partial(self._connection.execute, statement))
+        try:
+            self._in_transaction(lambda: self._enter(BEGINS_AS_NOTE, NOTE_BEGINS))
+        except UnreachableError:
+            # Too many to look through in time: those that a pull comes across are entered then.
+            self._in_transaction(lambda: self._enter(NAMED, []))
+
+    def _enter(self, which: str, value: object, again: Sequence[bytes] = ()) -> None:
+        """Number those of some entries that the log does not have as they are, and some again.
+
+        The row of the newest number is locked until the end of the transaction, so numbers are
+        seen in their order: nobody reads past one that is yet to come.
+        """
+        ((newest_number,),) = self._fetch(
+            "INSERT INTO merkle_note_numbers (namespace, newest) VALUES (%s, 0)"
+            " ON CONFLICT (namespace) DO UPDATE SET newest = merkle_note_numbers.newest"
+            " RETURNING newest",
+            (self._namespace,),
+        )
+        if again:
+            self._execute(
+                "UPDATE merkle_notes SET content = ''"
+                " WHERE namespace = %s AND key = ANY(%b::bytea[])",
+                (self._namespace, list(again)),
+            )
+        added = self._execute(
+            "INSERT INTO merkle_notes (namespace, number, token, key, content)"
+            " SELECT e.namespace, %s + row_number() OVER (ORDER BY e.key), %b, e.key, e.content"
+            f" FROM merkle_entries e WHERE e.namespace = %s AND {which}"
+            " AND NOT EXISTS (SELECT 1 FROM merkle_notes n WHERE n.namespace = e.namespace"
+            " AND n.key = e.key AND n.content = e.content)",
+            (newest_number, os.urandom(8), self._namespace, value),
+        )
+        self._execute(
+            "UPDATE merkle_note_numbers SET newest = %s WHERE namespace = %s",
+            (newest_number + added, self._namespace),
+        )
+
+    def wait_for_notes(self, seconds: float, also: int) -> None:
+        """Sleep until the server tells of notes or a descriptor has something, at most so long."""
+        if not self._tells:
+            readable([also], seconds)
+            return
+        try:
+            if not self._listens_for_notes:
+                self._connection.execute(f"LISTEN {NOTES_CHANNEL}")
+                self._listens_for_notes = True
+                # Something may have come between the last look and this.
+                return
+            deadline = time.monotonic() + seconds
+            while not self._is_told() and (left := deadline - time.monotonic()) > 0:
+                if also in readable([self._connection.fileno(), also], left):
+                    return
+        except (errors.SyntaxError, errors.FeatureNotSupported):
+            self._tells = False
+        except psycopg.Error as error:
+            raise self._translated(error) from None
+
+    def _is_told(self) -> bool:
+        """Whether somebody else has told of notes since this was last asked."""
+        ours = self._connection.info.backend_pid
+        return any(
+            told.channel == NOTES_CHANNEL and told.payload == self._namespace and told.pid != ours
+            for told in list(self._connection.notifies(timeout=0))
         )
 
     # -- leases
@@ -238,7 +310,7 @@ class PostgresStore:
             self._connection.execute(f"LISTEN {CHANNEL}")
             for told in self._connection.notifies(timeout=seconds):
                 # A busy neighbour on the same server is no reason to look.
-                if told.payload == self._namespace:
+                if told.channel == CHANNEL and told.payload == self._namespace:
                     break
         except (errors.SyntaxError, errors.FeatureNotSupported):
             self._tells = False
@@ -246,12 +318,12 @@ class PostgresStore:
         except psycopg.Error as error:
             raise self._translated(error) from None
 
-    def _tell(self) -> None:
+    def _tell(self, channel: str = CHANNEL) -> None:
         """A hint to whoever waits; they look for themselves from time to time anyway."""
         if not self._tells:
             return
         try:
-            self._connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, self._namespace))
+            self._connection.execute("SELECT pg_notify(%s, %s)", (channel, self._namespace))
         except (errors.UndefinedFunction, errors.FeatureNotSupported):
             self._tells = False
         except psycopg.Error:
@@ -272,7 +344,22 @@ class PostgresStore:
 
     def sweep(self, unused_seconds: float, *, dry_run: bool) -> Swept:
         """Drop what nobody has asked for so long, except what is being computed again."""
-        return self._in_transaction(lambda: self._sweep(unused_seconds, dry_run))
+        swept = self._in_transaction(lambda: self._sweep(unused_seconds, dry_run))
+        if not dry_run:
+            with contextlib.suppress(_NoTableError):
+                self._in_transaction(self._sweep_notes)
+        return swept
+
+    def _sweep_notes(self) -> None:
+        # The newest stays, as of nothing: whoever has read up to there need not begin anew.
+        gone = (
+            " WHERE namespace = %s AND number {} (SELECT newest FROM merkle_note_numbers"
+            " WHERE namespace = %s) AND NOT EXISTS (SELECT 1 FROM merkle_entries e"
+            " WHERE e.namespace = merkle_notes.namespace AND e.key = merkle_notes.key)"
+        )
+        values = (self._namespace,) * 2
+        self._execute("DELETE FROM merkle_notes" + gone.format("<"), values)
+        self._execute("UPDATE merkle_notes SET content = ''" + gone.format("="), values)
 
     def _sweep(self, unused_seconds: float, dry_run: bool) -> Swept:
         namespace, seconds = self._namespace, float(unused_seconds)
@@ -306,31 +393,6 @@ class PostgresStore:
         return Swept(entries, bodies)
 
     # -- talking to the server
-
-    def _connect(self) -> _Connection:
-        seconds = max(1, round(self._timeout))
-        try:
-            connection = _Connection.connect(
-                self._url,
-                autocommit=True,
-                connect_timeout=seconds,
-                # A peer that fell silent must not hold anybody for longer than this.
-                tcp_user_timeout=seconds * 1000,
-                application_name="merkle",
-                # A pooler between here and the server may hand out another session each time.
-                prepare_threshold=None,
-            )
-        except (psycopg.Error, ValueError) as error:
-            raise self._translated(error) from None
-        slowest = max(SLOWEST, 4 * self._timeout)
-        # The server ends what takes too long, and is given up only if it does not.
-        connection.longest_silence = slowest + self._timeout
-        try:
-            connection.execute(f"SET statement_timeout = {round(slowest * 1000)}")
-        except psycopg.Error as error:
-            connection.close()
-            raise self._translated(error) from None
-        return connection
 
     def _migrate(self) -> None:
         """Bring the tables up to this release; whoever comes second finds it done."""

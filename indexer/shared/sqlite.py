@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -13,6 +14,8 @@ from indexer.core.frames import MemoKey
 from indexer.shared.base import (
     COARSE_SECONDS,
     GRACE_SECONDS,
+    NOTE_BEGINS,
+    Mark,
     ReadOnlyError,
     Row,
     SharedError,
@@ -21,6 +24,7 @@ from indexer.shared.base import (
     Usage,
     bodies_of,
     newest,
+    readable,
 )
 
 _SCHEMA: Final = """
@@ -40,6 +44,16 @@ _SCHEMA: Final = """
     ) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS entries_content ON entries (namespace, content);
 """
+_NOTES: Final = (
+    "CREATE TABLE IF NOT EXISTS notes (namespace TEXT NOT NULL, number INTEGER NOT NULL,"
+    " token BLOB NOT NULL, key BLOB NOT NULL, content BLOB NOT NULL,"
+    " PRIMARY KEY (namespace, number)) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS notes_key ON notes (namespace, key)",
+    "CREATE TABLE IF NOT EXISTS note_numbers ("
+    " namespace TEXT NOT NULL PRIMARY KEY, newest INTEGER NOT NULL) WITHOUT ROWID",
+)
+"""The log of notes: made when it is first needed, beside what releases without it go on using."""
+
 _VERSION: Final = 1
 _AT_ONCE: Final = 500
 """Keys in one statement; SQLite counts parameters."""
@@ -56,6 +70,7 @@ class SqliteStore:
             )
             try:
                 self._prepare(timeout)
+                self._file = _identity(path)
             except BaseException:
                 self._connection.close()
                 raise
@@ -150,8 +165,12 @@ class SqliteStore:
             )
             return [Row(*row) for row in rows]
 
-    def put_many(self, rows: Sequence[Row], *, mend: Collection[bytes] = ()) -> int:
+    def put_many(
+        self, rows: Sequence[Row], *, mend: Collection[bytes] = (), notes: bool = False
+    ) -> int:
         """Keep entries; the highest generation wins, and the first of equals."""
+        if notes:
+            self._begin_notes()
         added, mended = newest(rows, mend)
         namespace, now = self._namespace, time.time()
         with self._transaction() as connection:
@@ -174,7 +193,88 @@ class SqliteStore:
                     f" DO UPDATE SET touched_at = excluded.touched_at{body}",
                     [(namespace, *pair, now) for pair in bodies_of(group).items()],
                 )
+            if notes:
+                # Whoever refused what was mended looks at it again.
+                connection.executemany(
+                    "UPDATE notes SET content = x'' WHERE namespace = ? AND key = ?",
+                    [(namespace, row.key) for row in mended],
+                )
+                self._enter_keys([row.key for row in rows])
         return count
+
+    # -- the log of notes
+
+    def note_log(self, since: int, limit: int) -> list[tuple[Mark, bytes]]:
+        """The log of notes from a number on, that one included."""
+        if not since:
+            with contextlib.suppress(ReadOnlyError):
+                self._begin_notes()
+        with _translated(self._path):
+            self._check_file()
+            if not self._has_notes():
+                return []
+            rows = self._connection.execute(
+                "SELECT number, token, key FROM notes WHERE namespace = ? AND number >= ?"
+                " ORDER BY number LIMIT ?",
+                (self._namespace, since, limit),
+            )
+            return [(Mark(number, token), key) for number, token, key in rows]
+
+    def enter_notes(self, keys: Sequence[MemoKey]) -> None:
+        """Enter in the log those of some notes that releases which keep none have given."""
+        self._begin_notes()
+        with self._transaction():
+            self._enter_keys(keys)
+
+    def _enter_keys(self, keys: Sequence[bytes]) -> None:
+        for marks, group in _groups(keys):
+            self._enter(f"e.key IN {marks}", group)
+
+    def _begin_notes(self) -> None:
+        """Make the log where there is none, with all that is there of this namespace."""
+        with _translated(self._path):
+            if (
+                self._has_notes()
+                and self._connection.execute(
+                    "SELECT 1 FROM note_numbers WHERE namespace = ?", (self._namespace,)
+                ).fetchall()
+            ):
+                return
+        with self._transaction() as connection:
+            for statement in _NOTES:
+                connection.execute(statement)
+            connection.execute(
+                "INSERT INTO note_numbers VALUES (?, 0) ON CONFLICT DO NOTHING", (self._namespace,)
+            )
+            self._enter(
+                "EXISTS (SELECT 1 FROM bodies b WHERE b.namespace = e.namespace"
+                f" AND b.sha256 = e.content AND substr(b.body, 1, {len(NOTE_BEGINS)}) = ?)",
+                [NOTE_BEGINS],
+            )
+
+    def _has_notes(self) -> bool:
+        question = "SELECT 1 FROM sqlite_master WHERE name = 'note_numbers'"
+        return self._connection.execute(question).fetchone() is not None
+
+    def _enter(self, which: str, values: Sequence[bytes]) -> None:
+        """Number those of some entries that the log does not have as they are; one writes."""
+        added = self._connection.execute(
+            "INSERT INTO notes SELECT e.namespace, c.newest + row_number() OVER (ORDER BY e.key),"
+            " ?, e.key, e.content FROM entries e JOIN note_numbers c ON c.namespace = e.namespace"
+            f" WHERE e.namespace = ? AND {which} AND NOT EXISTS (SELECT 1 FROM notes n"
+            " WHERE n.namespace = e.namespace AND n.key = e.key AND n.content = e.content)",
+            (os.urandom(8), self._namespace, *values),
+        ).rowcount
+        self._connection.execute(
+            "UPDATE note_numbers SET newest = newest + ? WHERE namespace = ?",
+            (added, self._namespace),
+        )
+
+    def wait_for_notes(self, seconds: float, also: int) -> None:
+        """Sleep until a descriptor has something: a file tells nobody."""
+        readable([also], seconds)
+
+    # -- leases
 
     def lease(self, keys: Sequence[MemoKey], holder: str, seconds: float) -> set[bytes]:
         """Take the right to compute some keys; returns those that nobody else holds."""
@@ -252,13 +352,34 @@ class SqliteStore:
                 " AND e.content = bodies.sha256)",
                 (self._namespace, now - min(unused_seconds, GRACE_SECONDS)),
             ).rowcount
+            if self._has_notes():
+                self._sweep_notes()
             if dry_run:
                 connection.execute("ROLLBACK")
         return Swept(entries, bodies)
 
+    def _sweep_notes(self) -> None:
+        # The newest stays, as of nothing: whoever has read up to there need not begin anew.
+        gone = (
+            " WHERE namespace = ?1 AND number {} (SELECT newest FROM note_numbers"
+            " WHERE namespace = ?1) AND NOT EXISTS (SELECT 1 FROM entries e"
+            " WHERE e.namespace = notes.namespace AND e.key = notes.key)"
+        )
+        values = (self._namespace,)
+        self._connection.execute("DELETE FROM notes" + gone.format("<"), values)
+        self._connection.execute("UPDATE notes SET content = x''" + gone.format("="), values)
+
+    def _check_file(self) -> None:
+        """Refuse to go on with a file that is no longer there: nobody else would see it."""
+        if _identity(self._path) != self._file:
+            raise UnreachableError(
+                f"the team's store {self._path} was replaced", hint="it is opened anew"
+            )
+
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with _translated(self._path):
+            self._check_file()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -267,6 +388,14 @@ class SqliteStore:
                 raise
             if self._connection.in_transaction:
                 self._connection.execute("COMMIT")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _groups(keys: Sequence[bytes]) -> Iterator[tuple[str, list[bytes]]]:

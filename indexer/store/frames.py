@@ -233,6 +233,14 @@ class FrameStore:
             return []
         return self._notes([hashes], where="n.superseded_by IN (SELECT unnest(?::BLOB[]))")
 
+    def notes_after(self, seq: int) -> tuple[list[FrameId], int]:
+        """The notes of which something was stored after a batch, and the last such batch."""
+        rows = self._database.rows(
+            "SELECT frame_id, superseded_by, seq FROM note_log WHERE seq > ?", [seq]
+        )
+        found = dict.fromkeys(one for row in rows for one in row[:2] if one is not None)
+        return list(map(FrameId, found)), max((row[2] for row in rows), default=seq)
+
     def lost_notes(self) -> list[FrameId]:
         """Notes that are known of and not stored."""
         rows = self._database.rows(

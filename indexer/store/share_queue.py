@@ -1,11 +1,27 @@
-"""The queue of results that were computed here and that the team's store has not been given yet."""
+"""What the team's store has yet to be given, and how far its notes have been read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from indexer.core.frames import MemoKey
 from indexer.store.database import Database, put_meta
+
+_NOTES: Final = "shared_notes:"
+
+
+class NotesStanding(NamedTuple):
+    """How far a workspace has exchanged notes with one store."""
+
+    number: int = 0
+    token: bytes = b""
+    """The place in the store's log up to which everything was taken in."""
+    given: int = 0
+    """The last batch here whose notes were all given; those of later ones are due."""
+    at_ns: int = 0
+    """When both were last known to be complete; 0 where they never were."""
 
 
 class ShareQueue:
@@ -33,6 +49,20 @@ class ShareQueue:
                 connection.execute(
                     "DELETE FROM share_due WHERE key IN (SELECT unnest(?::BLOB[]))", [keys]
                 )
+
+    def notes_standing(self, store: str) -> NotesStanding:
+        """How far notes have been exchanged with a store, by its name here."""
+        rows = self._database.rows("SELECT value FROM meta WHERE key = ?", [_NOTES + store])
+        if not rows:
+            return NotesStanding()
+        number, token, given, at_ns = json.loads(rows[0][0])
+        return NotesStanding(number, bytes.fromhex(token), given, at_ns)
+
+    def keep_notes_standing(self, store: str, now: NotesStanding) -> None:
+        """Remember how far notes have been exchanged with a store."""
+        value = json.dumps([now.number, now.token.hex(), now.given, now.at_ns])
+        with self._database.transaction() as connection:
+            put_meta(connection, _NOTES + store, value)
 
     def refused(self) -> int:
         """How many rows of the team's store were ever refused here."""

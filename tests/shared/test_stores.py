@@ -56,6 +56,20 @@ class Both(RuleBasedStateMachine):
     def put(self, given: list[Row], mend: set[bytes]) -> None:
         self.same("put_many", given, mend=mend)
 
+    @rule(given=st.lists(rows, max_size=6), mend=st.sets(st.sampled_from(KEYS)))
+    def note(self, given: list[Row], mend: set[bytes]) -> None:
+        self.same("put_many", given, mend=mend, notes=True)
+
+    @rule(since=st.integers(0, 20), limit=st.integers(1, 9))
+    def log(self, since: int, limit: int) -> None:
+        first, second = (store.note_log(since, limit) for store in self.stores)
+        # Tokens are drawn.
+        assert [(m.number, key) for m, key in first] == [(m.number, key) for m, key in second]
+
+    @rule(keys=some_keys)
+    def enter(self, keys: list[MemoKey]) -> None:
+        self.same("enter_notes", keys)
+
     @rule(keys=some_keys)
     def look(self, keys: list[MemoKey]) -> None:
         self.same("has_many", keys)

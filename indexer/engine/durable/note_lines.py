@@ -21,6 +21,7 @@ from indexer.engine.durable.records import KINDS, PackContentError, checked, not
 from indexer.engine.frames.agents import check_agent
 from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, SUPERSEDED_BY
 from indexer.engine.frames.read import path_of
+from indexer.engine.make.events import Event
 from indexer.store.atomic import write_atomically
 from indexer.store.pack import PackFileError
 
@@ -55,23 +56,36 @@ class NotesImportedDocument(TypedDict):
     """Authors whom nobody knew here."""
 
 
-def note_lines(store: FrameStore, scope: str = paths.ROOT) -> list[JsonObject]:
+def note_lines(
+    store: FrameStore, scope: str = paths.ROOT, only: Iterable[FrameId] | None = None
+) -> list[JsonObject]:
     """Every note that counts, and every one that takes another back, in order of their places.
 
     What they replace is named with what that replaced before: whoever has only the first of
     several learns that it counts no longer.
     """
-    records = list(note_records(store, [scope]))
+    wanted = None if only is None else set(only)
+    records = list(note_records(store, [scope], wanted and _with_all_before(store, wanted)))
     before = {one["frame_id"]: one.get(REPLACES, []) for one in records}
     lines = []
     for record in records:
         if "head" in record:
+            continue
+        if wanted is not None and FrameId(bytes.fromhex(record["frame_id"])) not in wanted:
             continue
         line = {name: value for name, value in record.items() if name in _KNOWN}
         if replaced := sorted(_all_before(before, record["frame_id"])):
             line[REPLACES] = replaced
         lines.append(line)
     return sorted(lines, key=lambda one: (one["path"], one["frame_id"]))
+
+
+def _with_all_before(store: FrameStore, wanted: set[FrameId]) -> set[FrameId]:
+    found, ahead = set(wanted), set(wanted)
+    while ahead:
+        ahead = {one.head.frame_id for one in store.superseded_by(ahead)} - found
+        found |= ahead
+    return found
 
 
 def _all_before(before: dict[str, list[str]], frame_id: str) -> set[str]:
@@ -172,7 +186,18 @@ def take_in(
             record[SUPERSEDED_BY] = by["frame_id"]
     if fresh:
         engine.records.write([*joining, *fresh])
+        engine.publish_frames([event for one in fresh for event in _events(one)])
     return sum(bool(one["body"]) for one in fresh), [one["id"] for one in joining]
+
+
+def _events(record: JsonObject) -> Iterator[Event]:
+    """What to tell of a note that came: it counts, or others count no longer."""
+    path, frame_type, is_head = record["path"], record["type"], record.get("head", True)
+    identity, because = FrameId(bytes.fromhex(record["frame_id"])), f"noted by {record['agent']}"
+    if is_head and record["body"] and SUPERSEDED_BY not in record:
+        yield Event("written", path, frame_type, identity, because)
+    for old in record.get(REPLACES, ()) if is_head else ():
+        yield Event("superseded", path, frame_type, FrameId(bytes.fromhex(old)), because)
 
 
 def _is_known(frames: Frames, record: JsonObject) -> bool:

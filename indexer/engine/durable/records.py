@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -240,13 +240,20 @@ def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
         raise PackContentError(f"frame {record['frame_id'][:12]} has an impossible time")
 
 
-def note_records(store: FrameStore, scopes: Sequence[str] = (paths.ROOT,)) -> Iterator[JsonObject]:
-    """Every frame in some scopes that an agent wrote, the one that was said last at the end."""
-    states = store.all_note_states()
+def note_records(
+    store: FrameStore,
+    scopes: Sequence[str] = (paths.ROOT,),
+    among: Collection[FrameId] | None = None,
+) -> Iterator[JsonObject]:
+    """Every frame in some scopes that an agent wrote, the one that was said last at the end.
+
+    Those that are named, where some are: what they replaced is known as far as it is among them.
+    """
+    states = store.all_note_states() if among is None else store.note_states(among)
     said = {identity: place for place, identity in enumerate(states)}
     notes = [
         stored.frame
-        for stored in store.all_frames()
+        for stored in (store.all_frames() if among is None else store.frames(among).values())
         if not stored.frame.agent.startswith(GENERATED_AGENT_PREFIX)
         and any(paths.is_within(stored.frame.path, scope) for scope in scopes)
     ]

@@ -68,8 +68,8 @@ class HeadCache:
         self._moved: list[Moved] | None = None
         """What moved since somebody last asked; None while nobody does."""
         self._current_below: dict[str, tuple[bytes, dict[str, ContentId]]] = {}
-        self.version = 0
-        """Moves with every change of a head."""
+        self.version = self.noted = 0
+        """What moves with every change of a head, and the last batch here that had notes."""
         self._stepping = threading.Lock()
         """Held for moments only, unlike the other, which is held while a batch is stored."""
         self._steps: deque[frozenset[str]] = deque(maxlen=_REMEMBERED)
@@ -347,6 +347,7 @@ class HeadCache:
             batch.code_numbers = self._code.number(batch.code)
             seq = self._next_seq
             self.store.record(batch, seq, before_commit)
+            self.noted = seq if batch.notes else self.noted
             self._code.take_in(batch.code_numbers)
             self._next_seq += 1
             self._next_number = first + len(batch.bodies)

@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 from indexer.core import paths
 from indexer.core.arguments import AMOUNT, Shape
+from indexer.core.clock import iso_utc
 from indexer.core.frames import MemoKey
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
-from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import fresh_in
 from indexer.engine.frames.recipe import memo_key
 from indexer.engine.settings import TRUST, load_settings
 from indexer.engine.team.exchange import PUSH, Exchange, membership
-from indexer.engine.team.notes import Given, as_note, give_notes, shares_notes, take_notes
+from indexer.engine.team.notes import (
+    SETTING,
+    Given,
+    Taken,
+    as_note,
+    due_notes,
+    give_notes,
+    shares_notes,
+    standing_of,
+    take_notes,
+)
 from indexer.errors import UsageError
 from indexer.shared.base import COARSE_SECONDS, Entry, ReadOnlyError, SharedError
 from indexer.shared.client import Client
@@ -60,6 +70,10 @@ class SharedStatusDocument(TypedDict):
     leases: int | None
     pending: int
     refused: int
+    notes_due: int | None
+    """Notes that the team has yet to be given; null where notes are not shared."""
+    notes_exchanged_at: str | None
+    """When notes last went or came; null where they never did."""
 
 
 def shared_status(engine: Engine) -> SharedStatusDocument:
@@ -86,9 +100,15 @@ def shared_status(engine: Engine) -> SharedStatusDocument:
         "leases": None,
         "pending": queue.count(),
         "refused": queue.refused(),
+        "notes_due": None,
+        "notes_exchanged_at": None,
     }
     if member is None:
         return document
+    if settings.values[SETTING] and member.team_key:
+        standing = standing_of(engine, member)
+        document["notes_due"] = 0 if member.read_only else len(due_notes(engine, standing.given)[0])
+        document["notes_exchanged_at"] = iso_utc(standing.at_ns) if standing.at_ns else None
     document |= {"url": masked(member.url), "detects": WITH_KEY if member.team_key else WITHOUT_KEY}
     # A connection of its own: the writer's may be in use on another thread.
     with contextlib.closing(Client(member)) as client:
@@ -145,7 +165,7 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDo
         if progress is not None:
             progress(len(group))
     begin(progress, "giving notes to the team")
-    given = give_notes(engine, client) if with_notes else Given(0, 0)
+    given = give_notes(engine, client, everything=True) if with_notes else Given(0, 0)
     return {
         "pushed": exchange.tally.pushed - before,
         "offered": len(keys),
@@ -178,39 +198,35 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDo
     before = dict(client.refused)
     after: bytes | None = b""
     pulled = seen = 0
-    lines: list[JsonObject] = []
     # How many the store has is known when its last page has come.
     begin(progress, "taking from the team", "results")
     while after is not None:
         read, after = client.page(after, PUSH)
-        entries = []
-        for entry in read:
-            line = as_note(entry)
-            if line is None:
-                entries.append(entry)
-            elif with_notes:
-                lines.append(line)
+        noted = {entry.key for entry in read if as_note(entry) is not None}
+        entries = [entry for entry in read if entry.key not in noted]
+        if with_notes:
+            client.enter_notes(sorted(noted))
         fresh = [entry for entry in entries if _is_news(engine.frames.heads, entry)]
         _store(engine.frames.heads, fresh)
         pulled += len(fresh)
         seen += len(entries)
         if progress is not None:
             progress(len(entries))
-    notes, unsound = take_notes(engine, lines) if lines else (0, 0)
+    taken = take_notes(engine, client, everything=True) if with_notes else Taken(0, 0)
     exchange.note_refused()
     refused = {
         reason: count - before.get(reason, 0)
         for reason, count in sorted(client.refused.items())
         if count > before.get(reason, 0)
     }
-    if unsound:
-        refused["note"] = unsound
+    if taken.unsound:
+        refused["note"] = taken.unsound
     return {
         "pulled": pulled,
         "known": seen - pulled,
         "refused": sum(refused.values()),
         "reasons": refused,
-        "notes": notes,
+        "notes": taken.added,
     }
 
 

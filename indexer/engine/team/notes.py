@@ -1,13 +1,18 @@
 """Notes on their way through a team's store: signed, each with its author, checked when they come.
 
 A note is kept there as a line (`engine/durable/note_lines.py`) under a key that follows from its
-FrameID, so it is given once, and nothing that was computed can pass for one.
+FrameID, so it is given once, and nothing that was computed can pass for one. The store numbers the
+notes it gets; how far they were read, and how far those of here were given, is kept here.
+
+These functions may run on any thread: they read and talk to the store where they are called, and
+write on the thread that writes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core.canonical import canonical_json
@@ -17,17 +22,22 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.durable.note_lines import check_line, note_lines, take_in
 from indexer.engine.durable.records import UNFIT, checked
 from indexer.engine.frames.note_records import REPLACES
+from indexer.engine.team.exchange import PUSH
 from indexer.errors import UsageError
-from indexer.shared.base import LAST_GENERATION, Entry
-from indexer.shared.client import Client
-from indexer.shared.seal import TEAM_KEY
+from indexer.shared.base import BEGINNING, LAST_GENERATION, NOTE_BEGINS, Entry, Mark
+from indexer.shared.client import Client, Membership, News
+from indexer.shared.masking import masked
+from indexer.shared.seal import TEAM_KEY, Seal
+from indexer.store.share_queue import NotesStanding, ShareQueue
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 SETTING: Final = "shared.notes"
-_BEGIN: Final = '{"agent":'
-"""What every line begins with, so that few results are looked at more closely."""
+PORTION: Final = 100
+"""Notes taken in at once; between two portions the writing thread does all else."""
+
+_BEGIN: Final = NOTE_BEGINS.decode()
 
 
 class UnsignedNotesError(UsageError):
@@ -37,11 +47,19 @@ class UnsignedNotesError(UsageError):
 
 
 class Given(NamedTuple):
-    """What a push did with notes."""
+    """What became of the notes that were due."""
 
     sent: int
     withheld: int
     """Those that look like they hold a secret."""
+
+
+class Taken(NamedTuple):
+    """What came of others' notes."""
+
+    added: int
+    unsound: int
+    """Those that are not what they say they are."""
 
 
 def shares_notes(engine: Engine, client: Client) -> bool:
@@ -56,12 +74,47 @@ def shares_notes(engine: Engine, client: Client) -> bool:
     return True
 
 
-def give_notes(engine: Engine, client: Client) -> Given:
-    """Give the team the notes that count here and that it lacks."""
-    lines = note_lines(engine.frames.store)
+def store_name(member: Membership) -> str:
+    """A store as it is called here: another address, namespace or key is another store."""
+    # A few digits tell keys apart, and tell nothing about them.
+    key = (Seal(member.namespace, member.team_key).of_record(b"notes") or "")[:8]
+    return sha256(json.dumps([masked(member.url), member.namespace, key]).encode()).hexdigest()
+
+
+def standing_of(engine: Engine, member: Membership) -> NotesStanding:
+    """How far notes have been exchanged with a team's store."""
+    return ShareQueue(engine.database).notes_standing(store_name(member))
+
+
+def due_notes(engine: Engine, since: int) -> tuple[list[JsonObject], int]:
+    """The notes that count of those stored after a batch, and the last batch that had any."""
+    store = engine.frames.store
+    only, upto = store.notes_after(since)
+    return note_lines(store, only=only), upto
+
+
+def give_notes(engine: Engine, client: Client, *, everything: bool = False) -> Given:
+    """Give the team what it lacks of the notes since the last time, or of all."""
+    since = 0 if everything else standing_of(engine, client.member).given
+    lines, upto = due_notes(engine, since)
     clean = [line for line in lines if not find_secrets(canonical_json(line).decode())]
-    lacking = client.lacking([_entry(line) for line in clean])
-    return Given(client.put(lacking) if lacking else 0, len(lines) - len(clean))
+    sent = 0
+    for start in range(0, len(clean), PUSH):
+        lacking = client.lacking([_entry(line) for line in clean[start : start + PUSH]])
+        sent += client.put(lacking, notes=True) if lacking else 0
+    if upto > since:
+        engine.on_writing_thread(lambda: _keep_given(engine, client.member, upto))
+    return Given(sent, len(lines) - len(clean))
+
+
+def _keep_given(engine: Engine, member: Membership, upto: int) -> None:
+    now = standing_of(engine, member)
+    _keep(engine, member, now._replace(given=max(now.given, upto)))
+
+
+def _keep(engine: Engine, member: Membership, standing: NotesStanding) -> None:
+    now = standing._replace(at_ns=engine.clock.now_ns())
+    ShareQueue(engine.database).keep_notes_standing(store_name(member), now)
 
 
 def _entry(line: JsonObject) -> Entry:
@@ -84,11 +137,52 @@ def as_note(entry: Entry) -> JsonObject | None:
     return line if named == entry.key else None
 
 
-def take_notes(engine: Engine, lines: Sequence[JsonObject]) -> tuple[int, int]:
-    """Store others' notes as theirs; how many were new, and how many were refused."""
-    sound = [line for line in lines if _is_sound(engine, line)]
-    added, _ = take_in(engine, sound)
-    return added, len(lines) - len(sound)
+def take_notes(engine: Engine, client: Client, *, everything: bool = False) -> Taken:
+    """Store others' notes as theirs: those since the last time, or all that the team has."""
+    standing = standing_of(engine, client.member)
+    mark = Mark(standing.number, standing.token)
+    if everything and not client.news(mark, 1).anew:
+        mark = BEGINNING
+    taken = [Taken(0, 0)]
+    more = True
+    while more:
+        news = client.news(mark, PORTION)
+        if news.mark != mark or news.anew or not standing.at_ns:
+            lines = [line for entry in news.entries if (line := as_note(entry)) is not None]
+            sound = [line for line in lines if _is_sound(engine, line)]
+            engine.on_writing_thread(
+                partial(_take_portion, engine, client.member, news, sound, taken)
+            )
+            taken.append(Taken(0, len(lines) - len(sound)))
+            standing = standing_of(engine, client.member)
+        mark, more = news.mark, news.more
+    return Taken(sum(one.added for one in taken), sum(one.unsound for one in taken))
+
+
+def _take_portion(
+    engine: Engine, member: Membership, news: News, lines: list[JsonObject], taken: list[Taken]
+) -> None:
+    """Take in some notes, and keep how far that is, on the thread that writes."""
+    store, before = engine.frames.store, standing_of(engine, member)
+    # Another store has none of ours.
+    given = 0 if news.anew else before.given
+    was_due = bool(store.notes_after(given)[0])
+    taken.append(_take_each(engine, lines))
+    if not was_due:
+        # What just came from the team need not be given to it.
+        given = store.notes_after(given)[1]
+    _keep(engine, member, NotesStanding(*news.mark, given))
+
+
+def _take_each(engine: Engine, lines: list[JsonObject]) -> Taken:
+    """Take notes in together, or each by itself where one of them stops the others."""
+    try:
+        return Taken(take_in(engine, lines)[0], 0)
+    except UsageError:
+        if len(lines) == 1:
+            return Taken(0, 1)
+    each = [_take_each(engine, [line]) for line in lines]
+    return Taken(sum(one.added for one in each), sum(one.unsound for one in each))
 
 
 def _is_sound(engine: Engine, line: JsonObject) -> bool:

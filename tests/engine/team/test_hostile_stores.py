@@ -36,7 +36,7 @@ def test_a_server_that_stands_still_stops_nobody(
     own_server: Postgres, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The connection is there, the kernel takes every byte, and no answer comes.
-    monkeypatch.setattr("indexer.shared.postgres.SLOWEST", 0.2)
+    monkeypatch.setattr("indexer.shared.connection.SLOWEST", 0.2)
     monkeypatch.setenv("MERKLE_SHARED_URL", own_server.url)
     monkeypatch.setenv("MERKLE_SHARED_TIMEOUT", "500ms")
     member = Member(files(4))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from indexer.core.frames import FrameId, body_hash, key_of_note
-from indexer.engine.team.notes import UnsignedNotesError, as_note
+from indexer.engine.team.notes import UnsignedNotesError, as_note, due_notes, standing_of
 from indexer.shared.base import Entry
 from indexer.shared.client import Client, Membership
 from tests.support.team import Member
@@ -94,6 +94,71 @@ def test_what_was_replaced_or_withdrawn_counts_no_longer_elsewhere(joins: Joins)
     one.open().shared_push()
     other.open().shared_pull()
     assert [text for *_, text in said(other)] == ["ann: new"]
+
+
+def test_whoever_follows_is_told_of_what_came(joins: Joins) -> None:
+    one, other = joins(), joins()
+    old = write(one, "a.py", "old")
+    told: list[tuple[str, str, str]] = []
+    other.open().frame_subscribers.append(
+        lambda events: told.extend((each.action, each.path, each.because) for each in events)
+    )
+    one.open().shared_push()
+    other.open().shared_pull()
+    assert told == [("written", "a.py", "noted by ann")]
+    one.open().withdraw_note(old, agent="ann")
+    one.open().shared_push()
+    other.open().shared_pull()
+    assert told[1:] == [("superseded", "a.py", "noted by ann")]
+
+
+def test_status_tells_what_is_due_and_when_it_last_went(joins: Joins) -> None:
+    one, silent = joins(), joins(notes=False)
+    write(one, "a.py", "first")
+    before = one.open().shared_status()
+    assert (before["notes_due"], before["notes_exchanged_at"]) == (1, None)
+    one.open().shared_push()
+    write(one, "b.py", "second")
+    after = one.open().shared_status()
+    assert after["notes_due"] == 1
+    assert after["notes_exchanged_at"] is not None
+    # What came from the team is not due to it.
+    other = joins()
+    other.open().shared_pull()
+    assert other.open().shared_status()["notes_due"] == 0
+    status = silent.open().shared_status()
+    assert (status["notes_due"], status["notes_exchanged_at"]) == (None, None)
+
+
+def test_a_pull_from_a_replaced_store_lets_everything_be_due_again(
+    joins: Joins, store: str
+) -> None:
+    one = joins()
+    write(one, "a.py", "first")
+    one.open().shared_push()
+    one.open().shared_pull()
+    assert one.open().shared_status()["notes_due"] == 0
+    for end in ("", "-wal", "-shm"):
+        Path(store.partition("://")[2] + end).unlink(missing_ok=True)
+    one.open().shared_pull()
+    assert one.open().shared_status()["notes_due"] == 1
+
+
+def test_what_is_due_is_found_without_going_through_all_frames(
+    joins: Joins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = joins()
+    for text in ("first", "second"):
+        write(one, "a.py", text)
+    one.open().shared_push()
+    latest = write(one, "a.py", "third", replaces=[write(one, "a.py", "old")])
+    monkeypatch.delattr("indexer.store.frames.FrameStore.all_frames")
+    engine = one.open()
+    member = engine.exchange.client.member
+    lines, _ = due_notes(engine, standing_of(engine, member).given)
+    assert [(line["frame_id"], line["body"], len(line["replaces"])) for line in lines] == [
+        (latest, "third", 1)
+    ]
 
 
 def test_nothing_is_sent_or_taken_unless_the_user_says_so(joins: Joins) -> None:
