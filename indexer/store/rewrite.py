@@ -18,6 +18,17 @@ from indexer.store.database import Database, DatabaseError, quoted
 _PIECE: Final = 200_000
 """Rows that are copied at once."""
 
+_SMALL: Final = 16 << 20
+"""Bytes up to which an index is written in small blocks.
+
+A table takes whole blocks, and a fold writes the last of nearly every table beside the one that it
+replaces: of large blocks, that is as much as all of a small index, and next to nothing of a large
+one, which is read and written in fewer pieces."""
+
+_SMALL_BLOCK: Final = 1 << 14
+_LARGE_BLOCK: Final = 1 << 18
+"""Bytes; the least and the most that the library knows, which begins every file with the latter."""
+
 _NAME: Final = "rewritten"
 
 
@@ -38,8 +49,10 @@ class Rewriting:
         """Fill the new file, a piece at a time; after the last one it is closed and durable."""
         database = self._database
         database.remove_rewritten()
+        block = _SMALL_BLOCK if database.size() <= _SMALL else _LARGE_BLOCK
         with self._cursor() as cursor:
-            cursor.execute(f"ATTACH {quoted(str(database.rewritten))} AS {_NAME}")
+            place = quoted(str(database.rewritten))
+            cursor.execute(f"ATTACH {place} AS {_NAME} (BLOCK_SIZE {block})")
             self._is_attached = True
             old = _one(cursor, "SELECT current_database()")
             cursor.execute(f'COPY FROM DATABASE "{old}" TO {_NAME} (SCHEMA)')

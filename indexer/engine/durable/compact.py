@@ -34,8 +34,8 @@ PAYS: Final = 1.25
 
 With the history that is kept, half as much as what is there, it stays below twice a fresh one."""
 
-LEAST: Final = 1 << 18
-"""Bytes, a block of the file, that there is to gain at least."""
+LEAST: Final = 1 << 20
+"""Bytes that there are to gain at least, a part of what the file of any fresh index has."""
 
 _COMPACTED: Final = "compacted"
 """What the meta table has of the last compaction: the newest root then, and the size after it."""

@@ -11,6 +11,7 @@ import pytest
 
 from indexer.engine.durable.compact import Compaction
 from indexer.engine.tree.history import UnknownRootError
+from indexer.store import rewrite
 from indexer.store.database import REWRITTEN, Database, Row
 from indexer.store.own_folder import NotOursError
 from tests.support.engines import Engine
@@ -111,6 +112,32 @@ def check_growth(space: Space, saves: int, kept: int) -> None:
     space.valid()
     assert set(space.labels().values()) == {"fresh"}
     assert space.frame("pkg1/m1.py", "note")["content"] == "said of the first edition"
+
+
+def test_folded_after_saves_a_small_index_is_no_larger_than_a_fresh_one(edited: Space) -> None:
+    edited.engine.compact()
+    save(edited, 20)
+    # The library writes the last block of every table that grew beside the one it replaces.
+    folded = size(edited)
+    fresh = edited.clone()
+    try:
+        fresh.settle()
+        assert folded <= size(fresh)
+    finally:
+        fresh.close()
+    edited.valid()
+
+
+@pytest.mark.parametrize(("small", "block"), [(0, 1 << 18), (1 << 30, 1 << 14)])
+def test_only_a_small_index_has_small_blocks(
+    edited: Space, small: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrite, "_SMALL", small)
+    for _ in range(2):
+        edited.engine.compact()
+        rows = edited.engine.database.rows("SELECT block_size FROM pragma_database_size()")
+        assert rows == [(block,)]
+    edited.valid()
 
 
 def test_kept_roots_keep_what_they_name(edited: Space) -> None:
