@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import duckdb
 
+from indexer.core.progress import Progress, begin
 from indexer.store.database import Database, DatabaseError, quoted
 
 _PIECE: Final = 200_000
@@ -35,8 +36,9 @@ _NAME: Final = "rewritten"
 class Rewriting:
     """One attempt to write the database anew; only the writing thread goes on with it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, progress: Progress | None = None) -> None:
         self._database = database
+        self._progress = progress
         self._writes = database.writes
         self._is_attached = False
 
@@ -59,10 +61,13 @@ class Rewriting:
             tables = cursor.execute(
                 "SELECT table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY ALL", [old]
             ).fetchall()
-        for (table,) in tables:
+            ends = {
+                table: _one(cursor, f'SELECT coalesce(max(rowid) + 1, 0) FROM "{old}"."{table}"')
+                for (table,) in tables
+            }
+        begin(self._progress, "writing the index anew", "rows", sum(ends.values()))
+        for table, end in ends.items():
             source, target = f'"{old}"."{table}"', f'{_NAME}."{table}"'
-            with self._cursor() as cursor:
-                end = _one(cursor, f"SELECT coalesce(max(rowid) + 1, 0) FROM {source}")
             for first in range(0, end, _PIECE):
                 yield
                 with self._cursor() as cursor:
@@ -70,6 +75,8 @@ class Rewriting:
                         f"INSERT INTO {target} SELECT * FROM {source}"
                         f" WHERE rowid >= {first} AND rowid < {first + _PIECE}"
                     )
+                if self._progress is not None:
+                    self._progress(min(_PIECE, end - first))
             with self._cursor() as cursor:
                 wanted, copied = (
                     _one(cursor, f"SELECT count(*) FROM {name}") for name in (source, target)
