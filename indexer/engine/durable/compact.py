@@ -171,6 +171,7 @@ class Compaction(LongWork[CompactedDocument]):
             yield
         # Only now: no posting has the number of a body whose row goes.
         self._forgetting.drop_unnamed()
+        self._forgetting.put_hashes_in_order()
         self._forget()
         yield
 
