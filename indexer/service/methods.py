@@ -564,7 +564,9 @@ class Methods(ABC):
         """
         return self._operate("report", locals())
 
-    def compact(self, keep_seconds: float | None = None) -> CompactedDocument:
+    def compact(
+        self, keep_seconds: float | None = None, *, progress: Callable[[int], None] | None = None
+    ) -> CompactedDocument:
         """Forget old history and the bodies of old deterministic frames, and shrink the index.
 
         Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept

@@ -9,6 +9,9 @@ from indexer.core.frames import BodyHash, FrameId
 from indexer.store.database import Database, put_meta
 from indexer.store.postings import TO_BE_FOLDED
 
+MANY_HASHES: Final = 122_880
+"""Bodies whose short hashes are looked through in a moment: those of one part of a table."""
+
 _GONE: Final = 5
 """For so many contents that are there, one that is gone keeps its facts."""
 
@@ -120,6 +123,24 @@ class Forgetting:
                 " AND number < (SELECT max(number) FROM bodies)"
                 " AND sha256 NOT IN (SELECT content FROM frame_log)"
             )
+
+    def put_hashes_in_order(self) -> None:
+        """Gather the short hashes of all bodies in order, where many are in their own rows only.
+
+        Of each part of a table the library knows the least and the greatest value, and reads of
+        those in order one part, of the others every one.
+        """
+        rows = self._database.rows("SELECT count(short) FROM bodies")
+        if rows[0][0] <= MANY_HASHES:
+            return
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM body_hashes")
+            connection.execute(
+                "INSERT INTO body_hashes"
+                " SELECT ('0x' || hex(sha256)[1:8])::UINTEGER AS short, number FROM bodies"
+                " WHERE content IS NOT NULL ORDER BY short"
+            )
+            connection.execute("UPDATE bodies SET short = NULL WHERE short IS NOT NULL")
 
     def drop_facts(self) -> int:
         """Forget what is known of the code of contents that are gone.

@@ -323,8 +323,14 @@ _TOTALS: Final = """
     DELETE FROM meta WHERE key = 'listed_seq';
 """
 
+_HASHES_IN_ORDER: Final = """
+    -- Short hashes of many bodies, in order: to find one among a million, a ninth of them is read.
+    -- A body that is not in here has its short hash in its own row.
+    CREATE TABLE body_hashes (short UINTEGER NOT NULL, number UINTEGER NOT NULL);
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING, _PACKS, _LOSSES, _SHORT_HASHES, _NOTES,
-    _SESSION_NAMES, _CODE, _RANKING, _USES, _TOTALS,
+    _SESSION_NAMES, _CODE, _RANKING, _USES, _TOTALS, _HASHES_IN_ORDER,
 )  # fmt: skip
 """Step N brings a store from version N to N + 1."""

@@ -13,10 +13,22 @@ from typing import Any, Final
 
 import duckdb
 
+from indexer.core.progress import Progress, begin
 from indexer.store.database import Database, DatabaseError, quoted
 
 _PIECE: Final = 200_000
 """Rows that are copied at once."""
+
+_SMALL: Final = 16 << 20
+"""Bytes up to which an index is written in small blocks.
+
+A table takes whole blocks, and a fold writes the last of nearly every table beside the one that it
+replaces: of large blocks, that is as much as all of a small index, and next to nothing of a large
+one, which is read and written in fewer pieces."""
+
+_SMALL_BLOCK: Final = 1 << 14
+_LARGE_BLOCK: Final = 1 << 18
+"""Bytes; the least and the most that the library knows, which begins every file with the latter."""
 
 _NAME: Final = "rewritten"
 
@@ -24,8 +36,9 @@ _NAME: Final = "rewritten"
 class Rewriting:
     """One attempt to write the database anew; only the writing thread goes on with it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, progress: Progress | None = None) -> None:
         self._database = database
+        self._progress = progress
         self._writes = database.writes
         self._is_attached = False
 
@@ -38,18 +51,23 @@ class Rewriting:
         """Fill the new file, a piece at a time; after the last one it is closed and durable."""
         database = self._database
         database.remove_rewritten()
+        block = _SMALL_BLOCK if database.size() <= _SMALL else _LARGE_BLOCK
         with self._cursor() as cursor:
-            cursor.execute(f"ATTACH {quoted(str(database.rewritten))} AS {_NAME}")
+            place = quoted(str(database.rewritten))
+            cursor.execute(f"ATTACH {place} AS {_NAME} (BLOCK_SIZE {block})")
             self._is_attached = True
             old = _one(cursor, "SELECT current_database()")
             cursor.execute(f'COPY FROM DATABASE "{old}" TO {_NAME} (SCHEMA)')
             tables = cursor.execute(
                 "SELECT table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY ALL", [old]
             ).fetchall()
-        for (table,) in tables:
+            ends = {
+                table: _one(cursor, f'SELECT coalesce(max(rowid) + 1, 0) FROM "{old}"."{table}"')
+                for (table,) in tables
+            }
+        begin(self._progress, "writing the index anew", "rows", sum(ends.values()))
+        for table, end in ends.items():
             source, target = f'"{old}"."{table}"', f'{_NAME}."{table}"'
-            with self._cursor() as cursor:
-                end = _one(cursor, f"SELECT coalesce(max(rowid) + 1, 0) FROM {source}")
             for first in range(0, end, _PIECE):
                 yield
                 with self._cursor() as cursor:
@@ -57,6 +75,8 @@ class Rewriting:
                         f"INSERT INTO {target} SELECT * FROM {source}"
                         f" WHERE rowid >= {first} AND rowid < {first + _PIECE}"
                     )
+                if self._progress is not None:
+                    self._progress(min(_PIECE, end - first))
             with self._cursor() as cursor:
                 wanted, copied = (
                     _one(cursor, f"SELECT count(*) FROM {name}") for name in (source, target)

@@ -138,6 +138,15 @@ def test_each_work_says_what_it_counts_and_how_many_there_are(five: Path) -> Non
         workspace.export(pack, progress=stages)
         assert stages.counted()["writing computed results"] == (6, 6)
 
+        workspace.compact(progress=stages)
+        forgotten, written = stages.past[-1], stages.read()
+        assert (forgotten.doing, forgotten.what) == ("forgetting what is old", "steps")
+        assert forgotten.done == forgotten.total
+        assert (written.doing, written.what) == ("writing the index anew", "rows")
+        assert written.done == written.total
+        # Of every file and folder a node, a frame and a head, at least.
+        assert written.done > 3 * 6
+
         workspace.status(progress=stages)
         workspace.report(progress=stages)
         assert stages.read().doing == "comparing"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.arguments import Amount
 from indexer.core.frames import FRAME_ATTRIBUTE, GENERATED_AGENT_PREFIX, BodyHash, FrameId
+from indexer.core.progress import Progress, begin, counted, meter_of
 from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
 from indexer.store.database import Database, put_meta
@@ -34,11 +35,14 @@ PAYS: Final = 1.25
 
 With the history that is kept, half as much as what is there, it stays below twice a fresh one."""
 
-LEAST: Final = 1 << 18
-"""Bytes, a block of the file, that there is to gain at least."""
+LEAST: Final = 1 << 20
+"""Bytes that there are to gain at least, a part of what the file of any fresh index has."""
 
 _COMPACTED: Final = "compacted"
 """What the meta table has of the last compaction: the newest root then, and the size after it."""
+
+_FORGETTING: Final = 5 + 2 * PARTS
+"""Steps before the file is written anew: some whole ones, and those for parts."""
 
 _ATTEMPTS: Final = 3
 """How often a copy that writes made outdated is begun again before all of it is one step."""
@@ -60,13 +64,15 @@ class CompactedDocument(TypedDict):
     bytes_after: int
 
 
-def compact(engine: Engine, keep_seconds: Amount | None = None) -> LongWork[CompactedDocument]:
+def compact(
+    engine: Engine, keep_seconds: Amount | None = None, *, progress: Progress | None = None
+) -> LongWork[CompactedDocument]:
     """Forget old history and the bodies of old deterministic frames, and shrink the index.
 
     Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept
     as long as they belong to such a root or, with a time, only if they are younger than that.
     """
-    return Compaction(engine, keep_seconds, asked=True)
+    return Compaction(engine, keep_seconds, asked=True, progress=progress)
 
 
 def compacting_pays(engine: Engine) -> bool:
@@ -83,8 +89,16 @@ def compacting_pays(engine: Engine) -> bool:
 class Compaction(LongWork[CompactedDocument]):
     """Drops at once and folds and rewrites what is left in parts, so that others get a turn."""
 
-    def __init__(self, engine: Engine, keep_seconds: float | None, *, asked: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        keep_seconds: float | None,
+        *,
+        asked: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
         self._engine = engine
+        self._progress = progress
         # What people deleted goes when a person says so, not when a service has time.
         self._purges = asked
         self._purged = 0
@@ -123,30 +137,43 @@ class Compaction(LongWork[CompactedDocument]):
         }
 
     def _begin(self) -> Generator[bool]:
-        postings = self._frames.postings
         self._before = self._database.size()
-        if self._purges:
-            self._purged = self._engine.sessions.purge()
+        begin(self._progress, "forgetting what is old", "steps", _FORGETTING)
+        # Of what is told next, rows are counted, and steps are no rows.
+        meter = meter_of(self._progress)
+        for _ in counted(self._forgetting_steps(), meter):
             yield False
-        horizon = self._cut_roots()
-        yield False
-        self._drop(horizon)
-        yield False
-        self._forgetting.drop_facts()
-        self._frames.code.forget()
-        if postings.are_to_be_folded():
-            for part in range(PARTS):
-                yield False
-                postings.fold(part)
-            postings.note_folded()
-        for part in range(PARTS):
-            yield False
-            self._repeated += self._forgetting.drop_repeated_heads(part, PARTS)
-        # Only now: no posting has the number of a body whose row goes.
-        self._forgetting.drop_unnamed()
-        self._forget()
         yield from self._rewrite()
         self._note_size()
+
+    def _forgetting_steps(self) -> Iterator[None]:
+        """So many as `_FORGETTING` says, whether there is something to be done in each or not."""
+        postings = self._frames.postings
+        if self._purges:
+            self._purged = self._engine.sessions.purge()
+        yield
+        horizon = self._cut_roots()
+        yield
+        self._drop(horizon)
+        yield
+        self._forgetting.drop_facts()
+        self._frames.code.forget()
+        are_to_be_folded = postings.are_to_be_folded()
+        yield
+        for part in range(PARTS):
+            if are_to_be_folded:
+                postings.fold(part)
+            yield
+        if are_to_be_folded:
+            postings.note_folded()
+        for part in range(PARTS):
+            self._repeated += self._forgetting.drop_repeated_heads(part, PARTS)
+            yield
+        # Only now: no posting has the number of a body whose row goes.
+        self._forgetting.drop_unnamed()
+        self._forgetting.put_hashes_in_order()
+        self._forget()
+        yield
 
     def _cut_roots(self) -> int:
         """Forget the roots that are too old or too many; gives the time the history begins at."""
@@ -213,7 +240,7 @@ class Compaction(LongWork[CompactedDocument]):
     def _rewrite(self) -> Generator[bool]:
         """Write the file anew, in steps where nobody writes meanwhile, otherwise in one."""
         for attempt in range(_ATTEMPTS + 1):
-            rewriting = Rewriting(self._database)
+            rewriting = Rewriting(self._database, self._progress)
             with contextlib.ExitStack() as stack:
                 stack.callback(rewriting.leave)
                 yield from self._copy(rewriting, in_one=attempt == _ATTEMPTS)
