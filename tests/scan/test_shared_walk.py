@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from indexer.core import listing
+from indexer.core.changes import nodes_of
 from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
@@ -46,7 +47,7 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Tree]
     monkeypatch.setattr(
         shared_walk,
         "_drawn",
-        lambda line, parts: iter(()) if os.getpid() == here else drawn(line, parts),
+        lambda line: iter(()) if os.getpid() == here else drawn(line),
     )
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     alone = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
@@ -129,6 +130,69 @@ def test_a_process_that_is_killed_is_done_without(
     alone, shared = both(root, tree)
     agree(tree, alone, shared)
     assert shared.unchanged
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_first_reading_is_put_together_by_whoever_reads(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    root, tree = walked
+    monkeypatch.setattr(shared_walk, "_LEVELS", 1)
+    if killed:
+        work = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+        monkeypatch.setattr(shared_walk, "_read_first", work)
+    shared = walk_shared(Walker(root, HASH, Scopes(root), NothingBefore(), LATER), None)
+    assert shared.left == [f"{first}/{second}" for first in "abc" for second in "xyz"]
+    stored = {path: seen.stored for path, seen in shared.folders.items() if seen.stored}
+    assert sorted(stored) == ([] if killed else shared.left)
+    folder = assemble(Tree.empty(HASH), shared)
+    assert folder is not None
+    assert folder.content_id == tree.root.content_id
+    assert listing.below("", folder) == listings_of(tree)
+    nodes = nodes_of(HASH, "", folder, stored)
+    nodes += [node for each in stored.values() for node in each.nodes]
+    assert sorted(nodes) == sorted(nodes_of(HASH, "", tree.root))
+    assert [path for path, _ in shared.skipped] == ["b/y/pipe"]
+    assert shared.linked == {"a/x/deep/file", "c/z/again"}
+    assert shared.hashed == 10
+    # What was put together is decoded like what was read from the store.
+    assert dict(Tree(HASH, folder).walk()).keys() == dict(tree.walk()).keys()
+
+
+def test_parts_are_told_whole_or_stay_here(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that fill more than one packet, and one that fills more than any."""
+    root, _ = walked
+    many = ["n" * 200 + str(number) for number in range(6)]
+    for name in [*many, "l" * 250]:
+        (root / "a" / "x" / name).mkdir()
+    monkeypatch.setattr(shared_walk, "_PACKET", 256)
+    monkeypatch.setattr(shared_walk, "_LEVELS", 1)
+    alone = Walker(root, HASH, Scopes(root), NothingBefore(), LATER).walk()
+    shared = walk_shared(Walker(root, HASH, Scopes(root), NothingBefore(), LATER), None)
+    agree(Tree.empty(HASH), alone, shared)
+
+
+def test_a_tree_is_taken_apart_where_it_is_heavy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part has much of it, however it lies, and every folder is in one part or around some."""
+    monkeypatch.setattr(shared_walk, "_WORTH", 0)
+    files = [f"a/b/c/d{number}/f{each}" for number in range(60) for each in range(9)]
+    for name in (*files, "e/f", "g/f", "h/f"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    observed = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
+    folder = assemble(Tree.empty(HASH), observed)
+    assert folder is not None
+    listings = listing.below("", folder)
+    nodes = {path: listing.totals_of(each).nodes for path, each in listings.items()}
+    parts = [[f"{parent}/{name}".lstrip("/") for name in names]
+             for parent, names in listed_parts(listings)]  # fmt: skip
+    assert max(sum(nodes[path] for path in part) for part in parts) <= 2 * nodes[""] // 48
+    covered = [path for part in parts for path in part]
+    assert sorted(covered) == sorted([f"a/b/c/d{number}" for number in range(60)] + ["e", "g", "h"])
 
 
 def test_nothing_is_forked_beside_other_threads(

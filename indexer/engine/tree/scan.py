@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.core import filestat, paths
-from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
+from indexer.core.changes import (
+    Change,
+    Node,
+    count,
+    find_renames,
+    first_changes,
+    nodes_of,
+    tree_changes,
+)
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
@@ -61,7 +69,7 @@ def record_everything(
     on_folder: OnFolder | None = None,
 ) -> ScanDocument:
     """A scan of everything, for whatever cause."""
-    started = engine.looking_since
+    started, head = engine.looking_since, engine.trees.head()
     before = _tree_for_telling(engine)
     with no_cycle_collection():
         looked = look(
@@ -74,7 +82,12 @@ def record_everything(
         begin(progress, "recording what changed")
         root, changes, carried = _record_look(engine, looked, cause)
     _tell(engine, root, changes, carried, before)
-    return _document(root, looked, changes, len(carried), engine.clock.monotonic() - started)
+    # The root already counted what it stands for; without changes it stands for an older step.
+    return scan_document(
+        root, [root] if root != head else [], looked.hashed, len(carried),
+        Remarks(pairs(looked.skipped), pairs(looked.unreadable)),
+        engine.clock.monotonic() - started,
+    )  # fmt: skip
 
 
 def reconcile(
@@ -215,14 +228,23 @@ def _record_look(
         recorded.replace(None, remarks, listed=False)
         return head, [], []
     tree = looked.tree
-    changes = first_changes(tree) if head is None else tree_changes(engine.tree, tree)
     listings = recorded.listings_of(tree)
+    changes: list[Change] = []
     carried: list[Event] = []
-    if head is None or changes:
-        head, carried = _store(engine, looked.tree, changes, cause, remarks, listings)
+    if head is None:
+        # Everything is new, and only who is told has need of it piece by piece.
+        if engine.subscribers or engine.frame_subscribers:
+            changes = first_changes(tree)
+        nodes = looked.nodes or nodes_of(tree.algorithm, paths.ROOT, tree.root)
+        batch = Batch(
+            tree, (), cause, engine.clock.now_ns(), len(nodes), 0, 0, 0, remarks, listings, nodes
+        )
+        head = engine.trees.record(batch)
+    elif changes := tree_changes(engine.tree, tree):
+        head, carried = _store(engine, tree, changes, cause, remarks, listings)
     else:
         engine.trees.refresh(listings, head.seq, remarks)
-    recorded.replace(looked.tree, remarks, listed=True)
+    recorded.replace(tree, remarks, listed=True)
     return head, changes, carried
 
 
@@ -293,6 +315,8 @@ class Looked:
     skipped: list[Remark] = field(default_factory=list)
     unreadable: list[Remark] = field(default_factory=list)
     linked: frozenset[str] = frozenset()
+    nodes: list[Node] = field(default_factory=list)
+    """All there are, where they were put together on the way."""
 
 
 def look(
@@ -329,7 +353,15 @@ def look(
     folder = assemble(old, observed)
     assert folder is not None
     tree = Tree(engine.algorithm, folder)
-    return Looked(tree, observed.hashed, observed.skipped, observed.unreadable, linked)
+    nodes = _nodes(tree, observed)
+    return Looked(tree, observed.hashed, observed.skipped, observed.unreadable, linked, nodes)
+
+
+def _nodes(tree: Tree, observed: Observed) -> list[Node]:
+    """All nodes, where those of some folders were put together on the way; none elsewhere."""
+    stored = {path: seen.stored for path, seen in observed.folders.items() if seen.stored}
+    nodes = nodes_of(tree.algorithm, paths.ROOT, tree.root, stored) if stored else []
+    return nodes + [node for each in stored.values() for node in each.nodes]
 
 
 def _before(engine: Engine) -> tuple[Previous, bool]:
@@ -398,17 +430,6 @@ def all_of(root: Path, path: str) -> list[tuple[str, bool]]:
         if above and not stat.S_ISDIR(mode):
             return [(above, True)]
     return [(path, True)]
-
-
-def _document(
-    root: Root, looked: Looked, changes: Sequence[Change], carried: int, seconds: float
-) -> ScanDocument:
-    """The result of a scan."""
-    # The root already counted what it stands for; without changes it stands for an older step.
-    return scan_document(
-        root, [root] if changes else [], looked.hashed, carried,
-        Remarks(pairs(looked.skipped), pairs(looked.unreadable)), seconds,
-    )  # fmt: skip
 
 
 def known_scan(engine: Engine, before: Root, tree: Tree, seconds: float) -> ScanDocument:

@@ -31,7 +31,7 @@ from indexer.errors import MerkleError
 from indexer.scan import shared_walk
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous
 from indexer.scan.scopes import Scopes
-from indexer.scan.shared_walk import listed_parts, parts_on_disk, walk_shared
+from indexer.scan.shared_walk import is_worth_reading, listed_parts, walk_shared
 from indexer.scan.walk import Observed, Walker
 from indexer.store.noted import Noted
 from indexer.store.roots import Remarks
@@ -124,12 +124,11 @@ def read_first(
     walker = _walker(owned, NothingBefore())
     walker.progress = progress
     begin(progress, "scanning", "entries")
-    parts = parts_on_disk(owned.root, walker.scopes)
-    if not parts:
+    if not is_worth_reading(owned.root, walker.scopes):
         return None
     with no_cycle_collection():
         try:
-            observed = walk_shared(walker, parts, meanwhile)
+            observed = walk_shared(walker, None, meanwhile)
         except OSError:
             # The ordinary way says what is wrong.
             return None
