@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, TypeVar
 
@@ -116,17 +116,8 @@ def walk_shared(
         if parts is None:
             observed = walker.walk(leave=line.leave)
         else:
-            given = {
-                paths.join(parent, name)
-                for parent, names in parts
-                if line.put(parent, names)
-                for name in names
-            }
-            observed = walker.walk(
-                leave=lambda path, names: [
-                    name for name in names if paths.join(path, name) not in given
-                ]
-            )
+            given = line.put_all(parts)
+            observed = walker.walk(leave=lambda path, names: _without(given, path, names))
         if meanwhile is not None:
             meanwhile()
         # Those that are not reached any more, by the rules or because they went, are nobody's.
@@ -147,15 +138,30 @@ def walk_shared(
 def contents_compared(
     walker: Walker, listings: Mapping[str, Listing]
 ) -> Iterator[Callable[[], bool] | None]:
-    """Let another process read every file; what this gives tells whether all is as it is listed.
+    """Let another process begin to read every file, which what this gives helps it to end.
 
-    None where there is no other process to be had. "Not" may also mean that it could not tell.
+    That tells whether all is as it is listed; "not" may also mean that it could not be told. None
+    where there is no other process to be had, or little to read.
     """
-    if not _may_fork() or len(os.sched_getaffinity(0)) < 2:
+    parts = listed_parts(listings)
+    if not parts or not _may_fork() or len(os.sched_getaffinity(0)) < 2:
         yield None
         return
-    with _beside(_read_all, walker, listings) as answer:
-        yield lambda: answer() == _AS_LISTED
+    with contextlib.closing(_Line()) as line:
+        given = line.put_all(parts)
+        work = (line, listings)
+        with _beside(_compare, walker, work, keeps=(line.reading,)) as answer:
+
+            def are_as_listed() -> bool:
+                walker.trust = False
+                around = walker.walk(leave=lambda path, names: _without(given, path, names))
+                return (
+                    _is_as_listed(around, listings, walker.algorithm.size)
+                    and _compared(walker, line.rest(), listings)
+                    and answer() == _AS_LISTED
+                )
+
+            yield are_as_listed
 
 
 def _may_fork() -> bool:
@@ -191,6 +197,15 @@ class _Line:
         except BlockingIOError:
             return False
 
+    def put_all(self, parts: Sequence[Part]) -> set[str]:
+        """Add folders before anything is looked at; gives their paths, but for what stays here."""
+        return {
+            paths.join(parent, name)
+            for parent, names in parts
+            if self.put(parent, names)
+            for name in names
+        }
+
     def leave(self, path: str, names: list[str]) -> list[str]:
         """Add what is in a folder of which nothing is known; gives what is not left to others.
 
@@ -215,6 +230,11 @@ class _Line:
         """Let go of it."""
         self._end()
         os.close(self.reading)
+
+
+def _without(given: Container[str], path: str, names: list[str]) -> list[str]:
+    """The folders of a folder that were not given to others."""
+    return [name for name in names if paths.join(path, name) not in given]
 
 
 def _drawn(line: int) -> Iterator[Part]:
@@ -313,7 +333,7 @@ def _put_together(walker: Walker, path: str, seen: Observed) -> Observed:
     return seen
 
 
-def _copy(walker: Walker, *, trust: bool | None = None) -> Walker:
+def _copy(walker: Walker, *, trust: bool = True) -> Walker:
     asked_by = os.getppid()
 
     def end_alone() -> None:
@@ -322,7 +342,7 @@ def _copy(walker: Walker, *, trust: bool | None = None) -> Walker:
 
     return Walker(
         walker.root, walker.algorithm, walker.scopes, walker.before, walker.seen_ns,
-        own=walker.own, trust=walker.trust if trust is None else trust, between=end_alone,
+        own=walker.own, trust=trust, between=end_alone,
     )  # fmt: skip
 
 
@@ -334,20 +354,43 @@ def _packed(seen: SeenFolder) -> tuple[object, ...]:
     return seen.path, seen.folders, seen.lost, seen.entries is None, entries or []
 
 
-def _read_all(walker: Walker, listings: Mapping[str, Listing]) -> bytes:
-    """Whether every file has the content that it is listed with."""
-    seen, size = _copy(walker, trust=False).walk(), walker.algorithm.size
-    if seen.vanished or seen.unreadable or seen.folders.keys() != listings.keys():
-        return b""
+def _compare(walker: Walker, given: tuple[_Line, Mapping[str, Listing]]) -> bytes:
+    """Whether what is in the parts that this process comes to take is as it is listed."""
+    line, listings = given
+    mine = _copy(walker, trust=False)
+    return _AS_LISTED if _compared(mine, _drawn(line.reading), listings) else b""
+
+
+def _compared(walker: Walker, parts: Iterable[Part], listings: Mapping[str, Listing]) -> bool:
+    size = walker.algorithm.size
+    for parent, names in parts:
+        count = 0
+        for _, seen in walker.walk_each(parent, names):
+            if not _is_as_listed(seen, listings, size):
+                return False
+            count += 1
+        if count < len(names):
+            return False
+    return True
+
+
+def _is_as_listed(seen: Observed, listings: Mapping[str, Listing], size: int) -> bool:
+    """Whether folders hold what they are listed with: names, kinds and contents."""
+    if seen.vanished or seen.unreadable:
+        return False
     for path, folder in seen.folders.items():
-        entries = folder.entries or {}
-        found = {name: (entry.kind, entry.content_id) for name, entry in entries.items()}
-        for name, kind, content_id, _ in listing.decode(listings[path], size):
-            if kind is not Kind.DIRECTORY and found.pop(name, None) != (kind, content_id):
-                return b""
-        if found:
-            return b""
-    return _AS_LISTED
+        listed, entries, below = listings.get(path), folder.entries or {}, []
+        if listed is None:
+            return False
+        found = {name: (entry[0], entry[1]) for name, entry in entries.items()}
+        for name, kind, content_id, _ in listing.decode(listed, size):
+            if kind is Kind.DIRECTORY:
+                below.append(name)
+            elif found.pop(name, None) != (kind, content_id):
+                return False
+        if found or below != folder.folders:
+            return False
+    return True
 
 
 # -- and back

@@ -24,6 +24,9 @@ from indexer.store.noted import LostRoots, Noted
 from indexer.store.roots import Remarks, Root
 
 _GONE = 0
+_FOLDER = int(Kind.DIRECTORY)
+# Looking a kind up is cheaper than making it from its number.
+_KINDS = {int(kind): kind for kind in Kind}
 
 _PIECE = 20_000
 """Rows that are copied at once."""
@@ -441,15 +444,18 @@ def _tree_from_rows(
     vouched: Mapping[tuple[str, bytes], bytes],
 ) -> Tree:
     children: dict[str, dict[str, Entry]] = {paths.ROOT: {}}
+    above, around = paths.ROOT, children[paths.ROOT]
     for path, code, content_id, size in rows:
-        if code == Kind.DIRECTORY:
+        if code == _FOLDER:
             children.setdefault(path, {})
         elif code != _GONE:
             parent, name = paths.split(path)
+            if parent != above:
+                # Most rows stand beside those of the same folder.
+                above, around = parent, children.setdefault(parent, {})
             stat = vouched.get((path, content_id)) or filestat.unvouched(size)
-            children.setdefault(parent, {})[name] = Entry(
-                _kind(code), ContentId(content_id), size, stat
-            )
+            kind = _KINDS.get(code) or _kind(code)
+            around[name] = Entry(kind, ContentId(content_id), size, stat)
     return _build(algorithm, children)
 
 

@@ -24,6 +24,7 @@ from indexer.scan.walk import Observed, Walker
 
 HASH = workspace_hash(DEFAULT_HASH)
 MAY_FORK = shared_walk._may_fork
+DRAWN = shared_walk._drawn
 LATER = 1 << 62
 """When everything is old."""
 
@@ -43,11 +44,11 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Tree]
     # The tests themselves may run beside a thread, which does no harm here.
     monkeypatch.setattr(shared_walk, "_may_fork", lambda: True)
     # All parts are taken by others, who would otherwise have to be quick.
-    here, drawn = os.getpid(), shared_walk._drawn
+    here = os.getpid()
     monkeypatch.setattr(
         shared_walk,
         "_drawn",
-        lambda line: iter(()) if os.getpid() == here else drawn(line),
+        lambda line: iter(()) if os.getpid() == here else DRAWN(line),
     )
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     alone = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
@@ -157,6 +158,62 @@ def test_a_first_reading_is_put_together_by_whoever_reads(
     assert shared.hashed == 10
     # What was put together is decoded like what was read from the store.
     assert dict(Tree(HASH, folder).walk()).keys() == dict(tree.walk()).keys()
+
+
+def _flip(root: Path, where: str) -> None:
+    """Another byte in a file that, by its stat, is as it was but for the time of its change."""
+    path = root / where
+    before = path.stat()
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+CONTENTS: dict[str, Callable[[Path], object]] = CHANGES | {
+    "a byte": lambda root: _flip(root, "c/y/deep/file"),
+    "a link": lambda root: (
+        (root / "a" / "z" / "link").unlink(),
+        (root / "a" / "z" / "link").symlink_to("deep/fils"),
+    ),
+    "a folder more": lambda root: (root / "b" / "x" / "deep" / "more").mkdir(),
+    "a folder more around": lambda root: (root / "more").mkdir(),
+    "a file around": lambda root: (root / "a" / "new").touch(),
+    "a folder less": lambda root: (root / "c" / "z" / "deep").rename(root / "c" / "z" / "dee"),
+}
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("change", [None, "touched", *CONTENTS])
+def test_contents_are_compared_by_whoever_has_time(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch, change: str | None, here: bool
+) -> None:
+    root, tree = walked
+    listings = listings_of(tree)
+    walker = Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
+    if here:
+        # Whoever was asked first comes to take nothing.
+        mine = os.getpid()
+        monkeypatch.setattr(
+            shared_walk, "_drawn", lambda line: DRAWN(line) if os.getpid() == mine else iter(())
+        )
+    if change == "touched":
+        os.utime(root / "a" / "x" / "deep" / "file", (1, 1))
+    elif change is not None:
+        CONTENTS[change](root)
+    with shared_walk.contents_compared(walker, listings) as are_as_listed:
+        assert are_as_listed is not None
+        assert are_as_listed() == (change in (None, "touched"))
+
+
+def test_what_a_killed_process_has_read_is_not_known(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, tree = walked
+    listings = listings_of(tree)
+    monkeypatch.setattr(shared_walk, "_compare", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    walker = Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
+    with shared_walk.contents_compared(walker, listings) as are_as_listed:
+        assert are_as_listed is not None
+        assert not are_as_listed()
 
 
 def test_parts_are_told_whole_or_stay_here(

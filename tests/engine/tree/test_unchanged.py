@@ -208,8 +208,14 @@ class Command(Workspace):
 
 @pytest.fixture
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests themselves may run beside a thread, which does no harm here."""
+    """The tests themselves may run beside a thread, which does no harm here.
+
+    Small trees are taken apart like large ones.
+    """
     monkeypatch.setattr("indexer.scan.shared_walk._may_fork", lambda: True)
+    monkeypatch.setattr("indexer.scan.shared_walk._WORTH", 0)
+    monkeypatch.setattr("indexer.scan.shared_walk._SMALLEST", 2)
+    monkeypatch.setattr("indexer.scan.shared_walk._LEVELS", 1)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
 
 
