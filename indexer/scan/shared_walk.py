@@ -164,6 +164,33 @@ def contents_compared(
             yield are_as_listed
 
 
+@contextlib.contextmanager
+def looked_beside(
+    walker: Walker, watch: Callable[[str], int], keeps: Sequence[int]
+) -> Iterator[Callable[[], tuple[Observed, dict[str, int]] | None] | None]:
+    """Let another process look at everything, which watches each folder before it looks at it.
+
+    What this gives waits for what was found and the numbers of the watches, None where anything
+    is not as it was; None itself where there is no other process to be had.
+    """
+    if not _may_fork() or len(os.sched_getaffinity(0)) < 2:
+        yield None
+        return
+    with _beside(_look_and_watch, walker, watch, keeps) as answer:
+
+        def found() -> tuple[Observed, dict[str, int]] | None:
+            said = answer()
+            if not said:
+                return None
+            watched, skipped, linked = marshal.loads(said)
+            observed = Observed(skipped=[Remark(*each) for each in skipped], linked=set(linked))
+            root = observed.folders[paths.ROOT] = _seen(observed, walker, paths.ROOT)
+            root.whole = True
+            return observed, watched
+
+        yield found
+
+
 def _may_fork() -> bool:
     """Whether nothing is here that a forked process would find half done."""
     alone = threading.active_count() == 1 and "duckdb" not in sys.modules
@@ -352,6 +379,19 @@ def _packed(seen: SeenFolder) -> tuple[object, ...]:
         for name, (kind, content_id, size, stat, _) in seen.entries.items()
     ]
     return seen.path, seen.folders, seen.lost, seen.entries is None, entries or []
+
+
+def _look_and_watch(walker: Walker, watch: Callable[[str], int]) -> bytes:
+    """The watches that were set, and what goes with it where all is as it was."""
+    mine, watched = _copy(walker), dict[str, int]()
+    mine.on_folder = lambda path: watched.update({path: watch(path)})
+    try:
+        seen = mine.walk()
+    except OSError:
+        return b""
+    if not seen.unchanged or seen.unreadable:
+        return b""
+    return marshal.dumps((watched, list(map(tuple, seen.skipped)), sorted(seen.linked)))
 
 
 def _compare(walker: Walker, given: tuple[_Line, Mapping[str, Listing]]) -> bytes:

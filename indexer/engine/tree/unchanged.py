@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from indexer.core import paths
 from indexer.core.clock import SystemClock
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.listing import Listing
@@ -133,6 +134,38 @@ def read_first(
             # The ordinary way says what is wrong.
             return None
     return FirstLook(owned, None, {}, walker.scopes, observed, began)
+
+
+@contextlib.contextmanager
+def look_beside(
+    owned: Owned, watch: Callable[[str], int], keeps: Sequence[int]
+) -> Iterator[Callable[[], tuple[FirstLook, dict[str, int]] | None] | None]:
+    """Let another process look at everything and watch it while this one loads what it needs.
+
+    What it gives waits for the look and the numbers of the watches, and is None where anything has
+    changed; None itself where what is recorded cannot be known without the database.
+    """
+    began, known = time.monotonic(), _known(owned)
+    if known is None:
+        yield None
+        return
+    standing, listings = known
+    walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
+    with shared_walk.looked_beside(walker, watch, keeps) as answer:
+        if answer is None:
+            yield None
+            return
+
+        def found() -> tuple[FirstLook, dict[str, int]] | None:
+            told = answer()
+            if told is None:
+                return None
+            # The rules of the root, which tell when git's own have moved; others when need be.
+            walker.scopes.of(paths.ROOT)
+            first = FirstLook(owned, standing, listings, walker.scopes, told[0], began)
+            return (first, told[1]) if first.unchanged else None
+
+        yield found
 
 
 @contextlib.contextmanager
