@@ -61,12 +61,13 @@ def encode(folder: Folder) -> Listing:
     return Listing(b"".join(stats), b"".join(ids), _TOTALS.pack(*folder.totals, folder.unreadable))
 
 
-def totals_of(listing: Listing) -> Totals:
-    """What lies below a folder."""
+def nodes_in(listing: Listing) -> int:
+    """How many nodes lie below a folder, itself included."""
     try:
-        return Totals(*_TOTALS.unpack(listing.totals)[:4])
+        files, folders, links, _, _ = _TOTALS.unpack(listing.totals)
     except (struct.error, TypeError):
         raise _damaged() from None
+    return int(files + folders + links)
 
 
 def decode(listing: Listing, id_size: int) -> list[Listed]:

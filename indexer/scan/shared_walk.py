@@ -29,8 +29,8 @@ from indexer.scan.assemble import assemble
 from indexer.scan.scopes import Scopes
 from indexer.scan.walk import Observed, Remark, SeenFolder, StoredFolder, Walker
 
-_WORTH: Final = 200_000
-"""Bytes of listings, a few thousand files, below which a fork takes longer than it saves."""
+_WORTH: Final = 4_000
+"""Nodes below which a fork takes longer than it saves."""
 _WORTH_READING: Final = 16
 """How many folders of the second level there are where it pays to share a first reading."""
 _SHARE: Final = 48
@@ -56,10 +56,11 @@ Given = TypeVar("Given")
 
 def listed_parts(listings: Mapping[str, Listing]) -> list[Part]:
     """The folders that processes take one after the other; none where that does not pay."""
-    if sum(len(each.stats) for each in listings.values()) < _WORTH:
+    total = listing.nodes_in(listings[paths.ROOT]) if listings else 0
+    if total < max(_WORTH, 1):
         return []
-    nodes = {path: listing.totals_of(found).nodes for path, found in listings.items()}
-    most = max(nodes[paths.ROOT] // _SHARE, _SMALLEST)
+    nodes_in, most = listing.nodes_in, max(total // _SHARE, _SMALLEST)
+    nodes = {path: nodes_in(found) for path, found in listings.items()}
     heavy: dict[str, list[str]] = {path: [] for path, count in nodes.items() if count > most}
     for path in nodes:
         parent, name = paths.split(path)

@@ -244,7 +244,7 @@ def test_a_tree_is_taken_apart_where_it_is_heavy(
     folder = assemble(Tree.empty(HASH), observed)
     assert folder is not None
     listings = listing.below("", folder)
-    nodes = {path: listing.totals_of(each).nodes for path, each in listings.items()}
+    nodes = {path: listing.nodes_in(each) for path, each in listings.items()}
     parts = [[f"{parent}/{name}".lstrip("/") for name in names]
              for parent, names in listed_parts(listings)]  # fmt: skip
     assert max(sum(nodes[path] for path in part) for part in parts) <= 2 * nodes[""] // 48
