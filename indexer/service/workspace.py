@@ -273,7 +273,7 @@ class Workspace(Methods):
             self._take(_load_engine()(self.root, owned=owned))
 
         try:
-            first = look_first(owned, progress, may_fork=self.may_fork)
+            first = look_first(owned, progress, may_fork=self.may_fork, counted=name == "status")
             if first is None and name == "scan" and self.may_fork:
                 # The database is made while others read.
                 first = read_first(owned, progress, open_it)

@@ -54,6 +54,8 @@ class FirstLook:
     scopes: Scopes
     observed: Observed
     began: float
+    declared: str | None = None
+    """What stands for the declared types, where that was found out meanwhile."""
 
     @property
     def unchanged(self) -> Standing | None:
@@ -77,7 +79,9 @@ class FirstLook:
         counts = standing and standing.counts
         if standing is None or counts is None:
             return None
-        if counts[JOURNAL] != journal_stamp(owned.layout) or counts[CONFIG] != _declared(owned):
+        if counts[JOURNAL] != journal_stamp(owned.layout):
+            return None
+        if counts[CONFIG] != (self.declared or _declared(owned)):
             return None
         return status_document(
             str(owned.root), owned.algorithm.name, standing.root, "current",
@@ -87,11 +91,16 @@ class FirstLook:
 
 
 def look_first(
-    owned: Owned, progress: Progress | None = None, *, may_fork: bool = False
+    owned: Owned,
+    progress: Progress | None = None,
+    *,
+    may_fork: bool = False,
+    counted: bool = False,
 ) -> FirstLook | None:
     """Look at everything, where what is recorded can be known without the database.
 
-    With `may_fork`, by several processes where that pays; only for a command of its own.
+    With `may_fork`, by several processes where that pays; only for a command of its own. With
+    `counted`, what `status` needs besides is loaded while others look.
     """
     began = time.monotonic()
     known = _known(owned)
@@ -101,14 +110,21 @@ def look_first(
     walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
     walker.progress = progress
     begin(progress, "scanning", "entries", standing.root.totals.nodes)
+    declared: list[str | None] = []
+
+    def load() -> None:
+        if counted and standing.counts is not None:
+            declared.append(_declared(owned))
+
     with no_cycle_collection():
         try:
             parts = listed_parts(listings) if may_fork else []
-            observed = walk_shared(walker, parts)
+            observed = walk_shared(walker, parts, load)
         except OSError:
             # The ordinary way says what is wrong.
             return None
-    return FirstLook(owned, standing, listings, walker.scopes, observed, began)
+    scopes, found = walker.scopes, declared[0] if declared else None
+    return FirstLook(owned, standing, listings, scopes, observed, began, found)
 
 
 def read_first(

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.engine.owned import Owned
+from indexer.engine.tree import unchanged
 from indexer.engine.tree.unchanged import FirstLook, look_first
 from indexer.errors import MerkleError
 from indexer.scan.walk import Walker
@@ -244,6 +245,31 @@ def test_what_it_finds_is_found_out(indexed: Path, action: str) -> None:
     assert not found["valid"]
     with Workspace.open(indexed) as opened:
         assert opened.validate(content=True) == found
+
+
+@pytest.mark.usefixtures("forking")
+def test_what_status_needs_besides_is_found_out_meanwhile(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: list[Path] = []
+    found_out = unchanged._declared
+
+    def declared(owned: Owned) -> str | None:
+        asked_for.append(owned.root)
+        return found_out(owned)
+
+    monkeypatch.setattr(unchanged, "_declared", declared)
+    expected = asked(indexed, lambda opened: opened.status())
+    asked_for.clear()
+    with Command.open(indexed) as opened:
+        assert opened.status() == expected
+        assert opened._engine is None
+    assert asked_for == [indexed]
+    # Where it is another than what was counted with, it is counted anew.
+    monkeypatch.setattr(unchanged, "_declared", lambda owned: "another")
+    with Command.open(indexed) as opened:
+        assert opened.status() == expected
+        assert opened._engine is not None
 
 
 @pytest.mark.usefixtures("forking")
