@@ -23,6 +23,7 @@ from indexer.engine.tree.unchanged import FirstLook, look_first
 from indexer.errors import MerkleError
 from indexer.scan.walk import Walker
 from indexer.service.workspace import Workspace
+from indexer.store.database import DatabaseError
 from indexer.store.layout import Layout
 from indexer.store.standing import forget_standing, read_listings, read_standing, write_standing
 from tests.support.engines import Engine
@@ -295,6 +296,47 @@ def test_a_first_scan_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     assert first_look(tmp_path / "other") is not None
     compare(tmp_path / "other")
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_database_that_cannot_be_made_beside_a_first_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said, the lock is let go of, and the next scan is as good as a first one."""
+    for number in range(20):
+        folder = tmp_path / f"f{number % 4}" / f"g{number}"
+        folder.mkdir(parents=True)
+        (folder / "file.py").write_text(f"x = {number}\n")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise DatabaseError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.engine.workspace.Database", refuse)
+        with Command.open(tmp_path, wait=0) as opened, pytest.raises(DatabaseError, match="room"):
+            opened.scan()
+    with Command.open(tmp_path, wait=0) as opened:
+        assert opened.scan()["added"] == 45
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_first_scan_that_is_broken_off_beside_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        folder = tmp_path / f"f{number % 4}" / f"g{number}"
+        folder.mkdir(parents=True)
+        (folder / "file.py").write_text(f"x = {number}\n")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.scan.shared_walk._take", interrupt)
+        with Command.open(tmp_path, wait=0) as opened, pytest.raises(KeyboardInterrupt):
+            opened.scan()
+    with Command.open(tmp_path, wait=0) as opened:
+        assert opened.scan()["added"] == 45
 
 
 # -- whatever is done
