@@ -150,17 +150,13 @@ def contents_compared(
         return
     with contextlib.closing(_Line()) as line:
         given = line.put_all(parts)
-        work = (line, listings)
+        work = (line, given, listings)
         with _beside(_compare, walker, work, keeps=(line.reading,)) as answer:
 
             def are_as_listed() -> bool:
                 walker.trust = False
-                around = walker.walk(leave=lambda path, names: _without(given, path, names))
-                return (
-                    _is_as_listed(around, listings, walker.algorithm.size)
-                    and _compared(walker, line.rest(), listings)
-                    and answer() == _AS_LISTED
-                )
+                rest = _compared(walker, line.rest(), listings)
+                return rest and answer() == _AS_LISTED
 
             yield are_as_listed
 
@@ -395,11 +391,19 @@ def _look_and_watch(walker: Walker, watch: Callable[[str], int]) -> bytes:
     return marshal.dumps((watched, list(map(tuple, seen.skipped)), sorted(seen.linked)))
 
 
-def _compare(walker: Walker, given: tuple[_Line, Mapping[str, Listing]]) -> bytes:
-    """Whether what is in the parts that this process comes to take is as it is listed."""
-    line, listings = given
+def _compare(walker: Walker, work: tuple[_Line, Container[str], Mapping[str, Listing]]) -> bytes:
+    """Whether what is in the parts that this process comes to take, and around all, is listed."""
+    line, given, listings = work
     mine = _copy(walker, trust=False)
-    return _AS_LISTED if _compared(mine, _drawn(line.reading), listings) else b""
+    with contextlib.suppress(OSError):
+        around = mine.walk(leave=lambda path, names: _without(given, path, names))
+        same = _is_as_listed(around, listings, walker.algorithm.size)
+        if same and _compared(mine, _drawn(line.reading), listings):
+            return _AS_LISTED
+    # Taken by nobody: there is no need to read more.
+    for _ in _drawn(line.reading):
+        pass
+    return b""
 
 
 def _compared(walker: Walker, parts: Iterable[Part], listings: Mapping[str, Listing]) -> bool:
