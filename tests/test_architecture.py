@@ -87,6 +87,7 @@ LATE = {
         "indexer.shared.seal",
     },  # most workspaces have no team
     "cli.watch": {
+        "indexer.service.ahead",  # before, and beside which, the rest is loaded
         "indexer.service.run",
         "indexer.service.served",  # only with --background
         "indexer.watch.debounce",  # only the service itself
@@ -131,6 +132,7 @@ LATE = {
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
+    "service.maintainer": {"indexer.engine.durable.compact"},  # only with nothing else to do
     "service.server": {"indexer.service.ctree_events"},  # only where a session changes
     # a client of a service needs no database, and looks at nothing itself
     "service.workspace": {
@@ -140,6 +142,7 @@ LATE = {
         "indexer.engine.workspace",
         "indexer.service.following",
     },
+    "service.writing_thread": {"indexer.engine.durable.validate"},  # only after a failure
     "service.whose_socket": {"hashlib"},  # only where a service has run
     "store.binding": {"subprocess"},  # only where git was used since it was asked last
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address

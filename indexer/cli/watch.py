@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -28,6 +29,7 @@ from indexer.store.layout import Layout, initialise
 from indexer.store.lock import holder, locked_by
 
 if TYPE_CHECKING:
+    from indexer.service.ahead import Ahead
     from indexer.web.application import WebPage
 
 
@@ -182,10 +184,29 @@ def _once(options: Globals) -> int:
 
 def _serve(options: Globals, idle_exit: float | None, web: int | None, opens: bool) -> int:
     # Imported late: `--once` needs neither the observer nor the server.
+    from indexer.service.ahead import Ahead
+
+    root = root_of(options)
+    with contextlib.ExitStack() as stack:
+        # Begun before the rest is loaded, which takes as long.
+        ahead = Ahead.begin(root)
+        if ahead is not None:
+            stack.callback(ahead.close)
+        return _serve_with(options, root, idle_exit, web, opens, ahead)
+
+
+def _serve_with(
+    options: Globals,
+    root: Path,
+    idle_exit: float | None,
+    web: int | None,
+    opens: bool,
+    ahead: Ahead | None,
+) -> int:
+    # Imported late: while the first look is under way.
     from indexer.service.run import run_service
     from indexer.watch.debounce import Timing
 
-    root = root_of(options)
     page = None if web is None else _page(web)
     settings = load_settings(root, {"watch.idle_exit": idle_exit})
     line = None if options.quiet else StatusLine(live=is_terminal())
@@ -205,6 +226,7 @@ def _serve(options: Globals, idle_exit: float | None, web: int | None, opens: bo
             on_batch=line.above if line is not None and is_terminal() else None,
             on_page=lambda url: _tell_page(options, root, url, opens),
             ready=READY if settings.ready else None,
+            ahead=ahead,
         )
     finally:
         if page is not None:

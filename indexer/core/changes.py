@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 from indexer.core import paths
+from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Folder, Tree
@@ -18,6 +19,10 @@ class Change(NamedTuple):
     path: str
     old: Entry | None
     new: Entry | None
+
+
+Node = tuple[str, int, bytes | None, bytes | None, int | None]
+"""A path, and what the log has of it: kind, content id, NodeID and size."""
 
 
 class Rename(NamedTuple):
@@ -67,6 +72,33 @@ def _names(before: Folder | None, after: Folder | None) -> Iterable[str]:
     if before is None:
         return after.entries if after else ()
     return after.touched_since(before) if after else before.entries
+
+
+def node_of(algorithm: WorkspaceHash, path: str, entry: Entry) -> Node:
+    """What the log has of a node."""
+    kind, content_id = entry[0], entry[1]
+    raw = path.encode() if "\\" not in path else paths.text_to_bytes(path)
+    # A bare number: the database library takes an enum the long way.
+    return path, int(kind), content_id, algorithm.node_id(kind, raw, content_id), entry[2]
+
+
+def nodes_of(
+    algorithm: WorkspaceHash, start: str, folder: Folder, known: Container[str] = ()
+) -> list[Node]:
+    """A folder and every node below it, but for folders of which that is known already."""
+    found: list[Node] = []
+    stack = [(start, folder.as_entry())]
+    while stack:
+        path, entry = stack.pop()
+        found.append(node_of(algorithm, path, entry))
+        assert entry.folder is not None
+        for name, below in entry.folder.entries.items():
+            where = paths.join(path, name)
+            if below[4] is None:
+                found.append(node_of(algorithm, where, below))
+            elif where not in known:
+                stack.append((where, below))
+    return found
 
 
 def first_changes(tree: Tree) -> list[Change]:

@@ -13,6 +13,8 @@ _COARSE_NS: Final = 2 * _SECOND_NS
 _TICK_NS: Final = 20_000_000
 
 PACKED_SIZE: Final = _STAT.size
+PACK: Final = _STAT.pack
+"""`pack` of what fits, of the four numbers that it takes of a stat."""
 NO_STAT: Final = b""
 """Folders have no stat of their own: their entries speak for them."""
 NO_INODE: Final = bytes(8)

@@ -61,6 +61,15 @@ def encode(folder: Folder) -> Listing:
     return Listing(b"".join(stats), b"".join(ids), _TOTALS.pack(*folder.totals, folder.unreadable))
 
 
+def nodes_in(listing: Listing) -> int:
+    """How many nodes lie below a folder, itself included."""
+    try:
+        files, folders, links, _, _ = _TOTALS.unpack(listing.totals)
+    except (struct.error, TypeError):
+        raise _damaged() from None
+    return int(files + folders + links)
+
+
 def decode(listing: Listing, id_size: int) -> list[Listed]:
     """The entries of a listing, in byte order of their names."""
     return list(map(Listed._make, zip(*_columns(listing, id_size), strict=True)))
@@ -148,6 +157,7 @@ class ListedFolder(Folder):
         if content_id is None:
             # Nobody lists the root: it is what its entries add up to.
             self.content_id, self.entries, self._records = self._decoded(found)
+            del listings[path]
         else:
             self.content_id = content_id
 
@@ -169,6 +179,15 @@ class ListedFolder(Folder):
     def listing(self) -> Listing | None:
         """The listing as long as it is not decoded."""
         return self._listings.get(self._path)
+
+    def listings(self) -> dict[str, Listing]:
+        """Those of this folder and of all below it, as long as it is not decoded."""
+        inside = f"{self._path}/" if self._path else ""
+        return {
+            path: found
+            for path, found in self._listings.items()
+            if path == self._path or path.startswith(inside)
+        }
 
     def listing_of(self, path: str) -> Listing | None:
         """That of this folder or any below it, by path, as long as that one is not decoded."""
@@ -194,6 +213,23 @@ class ListedFolder(Folder):
 _decoding: Final = threading.RLock()
 
 
+def below(path: str, folder: Folder) -> dict[str, Listing]:
+    """The listings of a folder and of all folders below it."""
+    found: dict[str, Listing] = {}
+    stack = [(path, folder)]
+    while stack:
+        path, folder = stack.pop()
+        if isinstance(folder, ListedFolder) and folder.listing() is not None:
+            # As long as it is not decoded, nothing below it is.
+            found.update(folder.listings())
+            continue
+        found[path] = encode(folder)
+        for name in _folder_names(folder):
+            if (inner := _below(folder, name)) is not None:
+                stack.append((paths.join(path, name), inner))
+    return found
+
+
 def changed(old: Folder | None, new: Folder | None) -> dict[str, Listing | None]:
     """Listings of the folders that are another object than before; None for those gone."""
     found: dict[str, Listing | None] = {}
@@ -201,6 +237,9 @@ def changed(old: Folder | None, new: Folder | None) -> dict[str, Listing | None]
     while stack:
         path, before, after = stack.pop()
         if before is after:
+            continue
+        if before is None and after is not None:
+            found.update(below(path, after))
             continue
         found[path] = None if after is None else encode(after)
         names = dict.fromkeys(_folder_names(before))

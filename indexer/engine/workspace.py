@@ -65,17 +65,16 @@ class Engine:
         wait: float = DEFAULT_WAIT,
         clock: Clock | None = None,
         owned: Owned | None = None,
-        first: FirstLook | None = None,
     ) -> None:
-        """Own it, unless that was done already, and open it; `first` was seen before that."""
+        """Own it, unless that was done already, and open it."""
         self._owned = owned = owned or Owned(root, role=role, wait=wait)
         self.root, self.layout = root, owned.layout
         self.format, self.algorithm = owned.format, owned.algorithm
         self.lock_identity, self.read_only = owned.lock_identity, owned.read_only
         self.clock = clock or SystemClock()
-        self.scopes = first.scopes if first is not None else Scopes(root)
+        self.scopes = Scopes(root)
         try:
-            self._standing = first.standing if first is not None else read_standing(self.layout)
+            self._standing = read_standing(self.layout)
             self.database = self._open_database()
         except BaseException:
             self._owned.release()
@@ -93,10 +92,6 @@ class Engine:
             raise
         self.recorded = RecordedTree(self.trees)
         self._observed: Observed | None = None
-        if first is not None:
-            self._observed, self._began = first.observed, first.began
-            if first.standing is not None:
-                self.recorded.remember(first.listings)
         self._counts: tuple[int, JsonObject] | None = None
         self.in_flight = InFlight()
         self._opening = threading.RLock()
@@ -212,6 +207,12 @@ class Engine:
     def looking_since(self) -> float:
         """When the look that comes next began: now, or before the database was opened."""
         return self.clock.monotonic() if self._observed is None else self._began
+
+    def begin_with(self, first: FirstLook) -> None:
+        """Take over what was seen before the database was opened, or while it was."""
+        self.scopes, self._observed, self._began = first.scopes, first.observed, first.began
+        if first.standing is not None:
+            self.recorded.remember(first.listings)
 
     def take_first_look(self) -> Observed | None:
         """What was seen before the database was opened, once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from indexer.core import paths
 from indexer.core.hashing import WorkspaceHash
+from indexer.core.listing import ListedFolder
 from indexer.core.tree import Entry, Folder, Tree
 from indexer.scan.walk import Observed
 
@@ -18,6 +19,11 @@ def assemble(old: Tree, observed: Observed, start: str = paths.ROOT) -> Folder |
         before = old.folder(path)
         if seen.lost:
             built[path] = before.made_unreadable(seen.lost) if before else None
+            continue
+        if seen.stored is not None:
+            content_id, listings, _ = seen.stored
+            # Copied: what is decoded is taken out.
+            built[path] = ListedFolder(old.algorithm, dict(listings), path, content_id)
             continue
         if seen.whole:
             assert before is not None, path
@@ -47,7 +53,7 @@ def _touched(observed: Observed) -> set[str]:
         return set(observed.folders)
     touched: set[str] = set()
     for path, seen in observed.folders.items():
-        if seen.entries is not None or seen.lost:
+        if seen.is_changed():
             touched.update((path, *paths.ancestors(path)))
     return touched
 

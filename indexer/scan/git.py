@@ -82,8 +82,12 @@ def versions(root: Path, path: str) -> Iterator[bytes]:
 
 def tracked(root: Path) -> list[str]:
     """The paths at and below a folder that git's index has."""
-    listed = _run(root, "ls-files", "-z") or b""
-    return [_path(raw) for raw in filter(None, listed.split(b"\0"))]
+    listed = (_run(root, "ls-files", "-z") or b"").rstrip(b"\0").split(b"\0")
+    # All at once where none has anything to escape.
+    together = paths.bytes_to_text(b"".join(listed))
+    if "\\" not in together:
+        return b"\n".join(listed).decode().split("\n") if together else []
+    return list(map(_path, listed))
 
 
 def _is_top(root: Path) -> bool:

@@ -95,7 +95,7 @@ class HashPool:
         if self._large is not None and seen.st_size >= LARGE:
             taker.take(name, self._ask(self._large, paths.join(taker.path, name), seen))
         elif self._executor is None:
-            taker.take(name, self._run(Job(folder, os_name, name, seen, taker)))
+            taker.take(name, self._hash(os_name, folder, seen))
             self._in_window += 1
             if self._in_window == CHUNK:
                 self._measure()
@@ -137,11 +137,11 @@ class HashPool:
             return error
 
     def _run_all(self, jobs: list[Job]) -> list[Answer]:
-        return [self._run(job) for job in jobs]
+        return [self._hash(job.os_name, job.folder, job.seen) for job in jobs]
 
-    def _run(self, job: Job) -> Answer:
+    def _hash(self, os_name: str, folder: int, seen: os.stat_result) -> Answer:
         try:
-            return hash_file(self._algorithm, job.os_name, job.folder, job.seen, self._between)
+            return hash_file(self._algorithm, os_name, folder, seen, self._between)
         except (OSError, TornReadError) as error:
             return error
 

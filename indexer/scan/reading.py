@@ -9,7 +9,7 @@ import os
 import signal
 import stat as modes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,7 @@ _ATTEMPTS: Final = 4
 _YOUNG_NS: Final = 60 * 1_000_000_000
 # As long as that where the system does not tell who writes.
 _YOUNG_UNTOLD_NS: Final = 2 * 1_000_000_000
+_HARMLESS: Final = int(signal.SIGURG)
 
 
 class TornReadError(UncheckedError):
@@ -90,16 +91,16 @@ def _may_be_written(descriptor: int, seen: os.stat_result) -> bool:
         return False
     if not hasattr(fcntl, "F_SETLEASE"):
         return age <= _YOUNG_UNTOLD_NS
+    control = fcntl.fcntl
     try:
         # A lease for reading is given only where nobody has the file open for writing. Who
         # opens it in the moment it is held sends us a signal: one that does nothing.
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        control(descriptor, fcntl.F_SETSIG, _HARMLESS)
+        control(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        control(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
         # Somebody else's files, and some file systems, give no leases.
         return error.errno == errno.EAGAIN or age <= _YOUNG_UNTOLD_NS
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 
 
@@ -158,6 +159,15 @@ def open_folder(root: Path, path: str) -> int:
             os.close(descriptor)
         descriptor = below
     return descriptor
+
+
+@contextlib.contextmanager
+def opened(descriptor: int) -> Iterator[int]:
+    """A descriptor that is closed in the end."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def read_bytes(name: str, folder: int, limit: int) -> bytes | None:

@@ -9,93 +9,129 @@ this, before it has opened anything that does not survive a fork.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import marshal
 import os
 import signal
-import struct
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final, TypeVar
 
 from indexer.core import listing, paths
+from indexer.core.changes import nodes_of
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.listing import Listing
-from indexer.core.tree import Entry
+from indexer.core.tree import Entry, Tree
+from indexer.scan.assemble import assemble
 from indexer.scan.scopes import Scopes
-from indexer.scan.walk import Observed, Remark, SeenFolder, Walker
+from indexer.scan.walk import Observed, Remark, SeenFolder, StoredFolder, Walker
 
-_WORTH: Final = 200_000
-"""Bytes of listings, a few thousand files, below which a fork takes longer than it saves."""
+_WORTH: Final = 4_000
+"""Nodes below which a fork takes longer than it saves."""
 _WORTH_READING: Final = 16
 """How many folders of the second level there are where it pays to share a first reading."""
+_SHARE: Final = 48
+"""Into how many parts a tree falls whose folders are all alike; one of them is often half of it."""
+_SMALLEST: Final = 8
+"""Nodes in a folder that is not taken apart, however small the tree is."""
+_LEVELS: Final = 2
+_WIDE: Final = 24
+_DEEPEST: Final = 4
 _MOST: Final = 4
-_MOST_PARTS: Final = 8_000
-"""Their numbers fit into a pipe that nobody reads yet."""
 _DESCRIPTORS: Final = 4_096
 _AS_LISTED: Final = b"as listed"
-_NUMBER: Final = struct.Struct("=I")
+_PACKET: Final = 512
+"""Bytes in which a part is told. A pipe gives and takes as many at once; longer ones stay here."""
+_ROOM: Final = 1 << 20
 _KINDS: Final = {int(kind): kind for kind in Kind}
+_SIZE: Final = itemgetter(0)
 
-Part = TypeVar("Part")
+Part = tuple[str, list[str]]
+"""A folder, and some of the folders in it."""
+Given = TypeVar("Given")
 
 
-def listed_parts(listings: Mapping[str, Listing]) -> list[str]:
+def listed_parts(listings: Mapping[str, Listing]) -> list[Part]:
     """The folders that processes take one after the other; none where that does not pay."""
-    if sum(len(each.stats) for each in listings.values()) < _WORTH:
+    total = listing.nodes_in(listings[paths.ROOT]) if listings else 0
+    if total < max(_WORTH, 1):
         return []
-    return [path for path in listings if path.count("/") == 1][:_MOST_PARTS]
+    nodes_in, most = listing.nodes_in, max(total // _SHARE, _SMALLEST)
+    nodes = {path: nodes_in(found) for path, found in listings.items()}
+    heavy: dict[str, list[str]] = {path: [] for path, count in nodes.items() if count > most}
+    for path in nodes:
+        parent, name = paths.split(path)
+        if path not in heavy and parent in heavy:
+            heavy[parent].append(name)
+    parts: list[tuple[int, Part]] = []
+    for parent, names in heavy.items():
+        # Small ones that are beside each other go together.
+        together, size = [], 0
+        for name in names:
+            together.append(name)
+            size += nodes[paths.join(parent, name)]
+            if size > most:
+                parts.append((size, (parent, together)))
+                together, size = [], 0
+        if together:
+            parts.append((size, (parent, together)))
+    # What takes long is begun first, so that all end together.
+    return [part for _, part in sorted(parts, key=_SIZE, reverse=True)]
 
 
-def parts_on_disk(root: os.PathLike[str], scopes: Scopes) -> list[str]:
-    """The same where nothing is known: folders of the second level that no rule leaves out."""
-    found: list[str] = []
+def is_worth_reading(root: os.PathLike[str], scopes: Scopes) -> bool:
+    """Whether there is so much that a first reading is better shared."""
+    count = 0
     with contextlib.suppress(OSError):
-        for first in _folders(root):
-            above = paths.name_to_text(first)
-            if not scopes.ignores(above, is_folder=True):
-                below = (paths.name_to_text(name) for name in _folders(os.path.join(root, first)))
-                found += (paths.join(above, name) for name in below)
-    wanted = [path for path in found if not scopes.ignores(path, is_folder=True)]
-    return wanted[:_MOST_PARTS] if len(wanted) >= _WORTH_READING else []
+        for name in _folders(root):
+            if not scopes.ignores(paths.name_to_text(name), is_folder=True):
+                count += len(_folders(os.path.join(root, name)))
+    return count >= _WORTH_READING
 
 
 def _folders(path: os.PathLike[str] | str) -> list[str]:
     with os.scandir(path) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def walk_shared(
-    walker: Walker, parts: Sequence[str], meanwhile: Callable[[], object] | None = None
+    walker: Walker, parts: Sequence[Part] | None, meanwhile: Callable[[], object] | None = None
 ) -> Observed:
     """What `walker.walk()` finds, by as many processes as there are processors for.
 
-    `meanwhile` is done here once the others have begun.
+    Without `parts` they are found on the way. `meanwhile` is done here once others have work.
     """
-    processes = min(len(os.sched_getaffinity(0)), _MOST) if parts and _may_fork() else 1
+    processes = min(len(os.sched_getaffinity(0)), _MOST) if _may_fork() and parts != [] else 1
     if processes == 1:
         return walker.walk()
     with contextlib.ExitStack() as stack:
-        line = stack.enter_context(_in_line(len(parts)))
+        line = stack.enter_context(contextlib.closing(_Line()))
+        work = _read_first if parts is None else _look_at
         others = [
-            stack.enter_context(_beside(_look_at, walker, (parts, line), keeps=(line,)))
+            stack.enter_context(_beside(work, walker, line, keeps=(line.reading,)))
             for _ in range(processes - 1)
         ]
+        if parts is None:
+            observed = walker.walk(leave=line.leave)
+        else:
+            given = line.put_all(parts)
+            observed = walker.walk(leave=lambda path, names: _without(given, path, names))
         if meanwhile is not None:
             meanwhile()
-        walker.elsewhere = frozenset(parts)
-        observed = walker.walk()
         # Those that are not reached any more, by the rules or because they went, are nobody's.
         left = dict.fromkeys(observed.left)
-        for part in _drawn(line, parts):
-            if part in left:
-                del left[part]
-                walker.walk_more(observed, part)
+        for parent, names in line.rest():
+            wanted = [name for name in names if paths.join(parent, name) in left]
+            for path, seen in walker.walk_each(parent, wanted):
+                del left[path]
+                observed.join(seen if parts is not None else _put_together(walker, path, seen))
         for other in others:
             _take(observed, walker, other(), left)
-        for part in left:
-            walker.walk_more(observed, part)
+        for path in left:
+            walker.walk_more(observed, path)
     return observed
 
 
@@ -103,15 +139,53 @@ def walk_shared(
 def contents_compared(
     walker: Walker, listings: Mapping[str, Listing]
 ) -> Iterator[Callable[[], bool] | None]:
-    """Let another process read every file; what this gives tells whether all is as it is listed.
+    """Let another process begin to read every file, which what this gives helps it to end.
 
-    None where there is no other process to be had. "Not" may also mean that it could not tell.
+    That tells whether all is as it is listed; "not" may also mean that it could not be told. None
+    where there is no other process to be had, or little to read.
+    """
+    parts = listed_parts(listings)
+    if not parts or not _may_fork() or len(os.sched_getaffinity(0)) < 2:
+        yield None
+        return
+    with contextlib.closing(_Line()) as line:
+        given = line.put_all(parts)
+        work = (line, given, listings)
+        with _beside(_compare, walker, work, keeps=(line.reading,)) as answer:
+
+            def are_as_listed() -> bool:
+                walker.trust = False
+                rest = _compared(walker, line.rest(), listings)
+                return rest and answer() == _AS_LISTED
+
+            yield are_as_listed
+
+
+@contextlib.contextmanager
+def looked_beside(
+    walker: Walker, watch: Callable[[str], int], keeps: Sequence[int]
+) -> Iterator[Callable[[], tuple[Observed, dict[str, int]] | None] | None]:
+    """Let another process look at everything, which watches each folder before it looks at it.
+
+    What this gives waits for what was found and the numbers of the watches, None where anything
+    is not as it was; None itself where there is no other process to be had.
     """
     if not _may_fork() or len(os.sched_getaffinity(0)) < 2:
         yield None
         return
-    with _beside(_read_all, walker, listings) as answer:
-        yield lambda: answer() == _AS_LISTED
+    with _beside(_look_and_watch, walker, watch, keeps) as answer:
+
+        def found() -> tuple[Observed, dict[str, int]] | None:
+            said = answer()
+            if not said:
+                return None
+            watched, skipped, linked = marshal.loads(said)
+            observed = Observed(skipped=[Remark(*each) for each in skipped], linked=set(linked))
+            root = observed.folders[paths.ROOT] = _seen(observed, walker, paths.ROOT)
+            root.whole = True
+            return observed, watched
+
+        yield found
 
 
 def _may_fork() -> bool:
@@ -123,26 +197,79 @@ def _may_fork() -> bool:
 # -- in turns
 
 
-@contextlib.contextmanager
-def _in_line(count: int) -> Iterator[int]:
-    """A pipe with the numbers of all parts, which whoever has time takes from."""
-    reading, writing = os.pipe()
-    try:
-        os.write(writing, b"".join(_NUMBER.pack(number) for number in range(count)))
-        os.close(writing)
-        yield reading
-    finally:
-        os.close(reading)
+class _Line:
+    """A pipe with parts, which whoever has time takes from."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _ROOM)
+
+    def put(self, parent: str, names: Sequence[str]) -> bool:
+        """Add folders of a folder; False where they are too many, or very many are there."""
+        packet = "\0".join((parent, *names)).encode()
+        if len(packet) > _PACKET:
+            middle = len(names) // 2
+            return (
+                bool(middle)
+                and self.put(parent, names[:middle])
+                and self.put(parent, names[middle:])
+            )
+        try:
+            return os.write(self._writing, packet.ljust(_PACKET, b"\0")) == _PACKET
+        except BlockingIOError:
+            return False
+
+    def put_all(self, parts: Sequence[Part]) -> set[str]:
+        """Add folders before anything is looked at; gives their paths, but for what stays here."""
+        return {
+            paths.join(parent, name)
+            for parent, names in parts
+            if self.put(parent, names)
+            for name in names
+        }
+
+    def leave(self, path: str, names: list[str]) -> list[str]:
+        """Add what is in a folder of which nothing is known; gives what is not left to others.
+
+        Much may be in a folder that has very many in it, or just one.
+        """
+        depth = paths.depth(path)
+        if depth < _LEVELS or (depth < _DEEPEST and not 1 < len(names) < _WIDE):
+            return names
+        return [] if self.put(path, names) else names
+
+    def rest(self) -> Iterator[Part]:
+        """Take what is left; there will be no more."""
+        self._end()
+        return _drawn(self.reading)
+
+    def _end(self) -> None:
+        if self._writing >= 0:
+            os.close(self._writing)
+            self._writing = -1
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._end()
+        os.close(self.reading)
 
 
-def _drawn(line: int, parts: Sequence[str]) -> Iterator[str]:
-    while number := os.read(line, _NUMBER.size):
-        yield parts[_NUMBER.unpack(number)[0]]
+def _without(given: Container[str], path: str, names: list[str]) -> list[str]:
+    """The folders of a folder that were not given to others."""
+    return [name for name in names if paths.join(path, name) not in given]
+
+
+def _drawn(line: int) -> Iterator[Part]:
+    while packet := os.read(line, _PACKET):
+        parent, *names = packet.rstrip(b"\0").decode().split("\0")
+        yield parent, names
 
 
 @contextlib.contextmanager
 def _beside(
-    work: Callable[[Walker, Part], bytes], walker: Walker, part: Part, keeps: Sequence[int] = ()
+    work: Callable[[Walker, Given], bytes], walker: Walker, given: Given, keeps: Sequence[int] = ()
 ) -> Iterator[Callable[[], bytes]]:
     """Do something in a forked process; what this gives waits for what that has to say."""
     reading, writing = os.pipe()
@@ -155,7 +282,7 @@ def _beside(
             for kept in (*sorted((*keeps, writing)), _DESCRIPTORS):
                 os.closerange(low, kept)
                 low = kept + 1
-            _say(writing, work(walker, part))
+            _say(writing, work(walker, given))
         finally:
             os._exit(0)
     os.close(writing)
@@ -183,26 +310,54 @@ def _say(pipe: int, said: bytes) -> None:
 # -- in a forked process
 
 
-def _look_at(walker: Walker, given: tuple[Sequence[str], int]) -> bytes:
+def _look_at(walker: Walker, line: _Line) -> bytes:
     """What is found in the parts that this process comes to take."""
-    parts, line = given
-    mine = _copy(walker)
     found = []
-    for part in _drawn(line, parts):
-        # One that cannot be opened is left to who asked, and knows what to say.
-        with contextlib.suppress(OSError):
-            seen = mine.walk(part)
-            folders = None
-            if not seen.unchanged or seen.unreadable:
-                folders = [_packed(folder) for folder in seen.folders.values()]
-            found.append(
-                (part, folders, len(seen.folders), _pairs(seen.skipped), _pairs(seen.unreadable),
-                 sorted(seen.linked), seen.hashed, seen.vanished)
-            )  # fmt: skip
+    for path, seen in _looked_at(walker, line):
+        same = seen.unchanged and not seen.unreadable
+        folders = None if same else [_packed(folder) for folder in seen.folders.values()]
+        found.append((path, len(seen.folders), folders, *_beside_folders(seen)))
     return marshal.dumps(found)
 
 
-def _copy(walker: Walker, *, trust: bool | None = None) -> Walker:
+def _read_first(walker: Walker, line: _Line) -> bytes:
+    """The same where nothing is known: put together already, in the form in which it is stored."""
+    found = []
+    for path, seen in _looked_at(walker, line):
+        count = len(seen.folders)
+        whole = _put_together(walker, path, seen).folders[path].stored
+        if whole is not None:
+            listings = [(where, *each) for where, each in whole.listings.items()]
+            stored = (whole.content_id, listings, whole.nodes)
+            found.append((path, count, stored, *_beside_folders(seen)))
+    return marshal.dumps(found)
+
+
+def _looked_at(walker: Walker, line: _Line) -> Iterator[tuple[str, Observed]]:
+    mine = _copy(walker)
+    for parent, names in _drawn(line.reading):
+        # One that cannot be opened is left to who asked, and knows what to say.
+        yield from mine.walk_each(parent, names)
+
+
+def _beside_folders(seen: Observed) -> tuple[object, ...]:
+    remarks = [list(map(tuple, each)) for each in (seen.skipped, seen.unreadable)]
+    return (*remarks, sorted(seen.linked), seen.hashed, seen.vanished)
+
+
+def _put_together(walker: Walker, path: str, seen: Observed) -> Observed:
+    """What was found in a folder of which nothing was known, as one."""
+    folder = assemble(Tree.empty(walker.algorithm), seen, path)
+    assert folder is not None, path
+    listings = listing.below(path, folder)
+    nodes = nodes_of(walker.algorithm, path, folder)
+    whole = seen.folders[path]
+    whole.stored = StoredFolder(folder.content_id, listings, nodes)
+    seen.folders = {path: whole}
+    return seen
+
+
+def _copy(walker: Walker, *, trust: bool = True) -> Walker:
     asked_by = os.getppid()
 
     def end_alone() -> None:
@@ -211,7 +366,7 @@ def _copy(walker: Walker, *, trust: bool | None = None) -> Walker:
 
     return Walker(
         walker.root, walker.algorithm, walker.scopes, walker.before, walker.seen_ns,
-        own=walker.own, trust=walker.trust if trust is None else trust, between=end_alone,
+        own=walker.own, trust=trust, between=end_alone,
     )  # fmt: skip
 
 
@@ -223,24 +378,64 @@ def _packed(seen: SeenFolder) -> tuple[object, ...]:
     return seen.path, seen.folders, seen.lost, seen.entries is None, entries or []
 
 
-def _pairs(remarks: Iterable[Remark]) -> list[tuple[str, str]]:
-    return [(remark.path, remark.reason) for remark in remarks]
-
-
-def _read_all(walker: Walker, listings: Mapping[str, Listing]) -> bytes:
-    """Whether every file has the content that it is listed with."""
-    seen, size = _copy(walker, trust=False).walk(), walker.algorithm.size
-    if seen.vanished or seen.unreadable or seen.folders.keys() != listings.keys():
+def _look_and_watch(walker: Walker, watch: Callable[[str], int]) -> bytes:
+    """The watches that were set, and what goes with it where all is as it was."""
+    mine, watched = _copy(walker), dict[str, int]()
+    mine.on_folder = lambda path: watched.update({path: watch(path)})
+    try:
+        seen = mine.walk()
+    except OSError:
         return b""
+    if not seen.unchanged or seen.unreadable:
+        return b""
+    return marshal.dumps((watched, list(map(tuple, seen.skipped)), sorted(seen.linked)))
+
+
+def _compare(walker: Walker, work: tuple[_Line, Container[str], Mapping[str, Listing]]) -> bytes:
+    """Whether what is in the parts that this process comes to take, and around all, is listed."""
+    line, given, listings = work
+    mine = _copy(walker, trust=False)
+    with contextlib.suppress(OSError):
+        around = mine.walk(leave=lambda path, names: _without(given, path, names))
+        same = _is_as_listed(around, listings, walker.algorithm.size)
+        if same and _compared(mine, _drawn(line.reading), listings):
+            return _AS_LISTED
+    # Taken by nobody: there is no need to read more.
+    for _ in _drawn(line.reading):
+        pass
+    return b""
+
+
+def _compared(walker: Walker, parts: Iterable[Part], listings: Mapping[str, Listing]) -> bool:
+    size = walker.algorithm.size
+    for parent, names in parts:
+        count = 0
+        for _, seen in walker.walk_each(parent, names):
+            if not _is_as_listed(seen, listings, size):
+                return False
+            count += 1
+        if count < len(names):
+            return False
+    return True
+
+
+def _is_as_listed(seen: Observed, listings: Mapping[str, Listing], size: int) -> bool:
+    """Whether folders hold what they are listed with: names, kinds and contents."""
+    if seen.vanished or seen.unreadable:
+        return False
     for path, folder in seen.folders.items():
-        entries = folder.entries or {}
-        found = {name: (entry.kind, entry.content_id) for name, entry in entries.items()}
-        for name, kind, content_id, _ in listing.decode(listings[path], size):
-            if kind is not Kind.DIRECTORY and found.pop(name, None) != (kind, content_id):
-                return b""
-        if found:
-            return b""
-    return _AS_LISTED
+        listed, entries, below = listings.get(path), folder.entries or {}, []
+        if listed is None:
+            return False
+        found = {name: (entry[0], entry[1]) for name, entry in entries.items()}
+        for name, kind, content_id, _ in listing.decode(listed, size):
+            if kind is Kind.DIRECTORY:
+                below.append(name)
+            elif found.pop(name, None) != (kind, content_id):
+                return False
+        if found or below != folder.folders:
+            return False
+    return True
 
 
 # -- and back
@@ -253,27 +448,34 @@ def _take(observed: Observed, walker: Walker, said: bytes, left: dict[str, None]
     except (EOFError, TypeError, ValueError):
         # It was killed: its parts are looked at here.
         return
-    for part, folders, count, skipped, unreadable, linked, hashed, vanished in found:
+    for part, count, folders, *beside in found:
         if part not in left:
             continue
         del left[part]
+        seen = observed.folders[part] = _seen(observed, walker, part)
+        if folders is None:
+            seen.whole = True
+        elif isinstance(folders, tuple):
+            content_id, listings, nodes = folders
+            kept = {path: Listing(*each) for path, *each in listings}
+            seen.stored = StoredFolder(ContentId(content_id), kept, nodes)
+        else:
+            for path, below, lost, same, entries in folders:
+                seen = observed.folders[path] = _seen(observed, walker, path)
+                seen.folders, seen.lost = below, lost
+                seen.entries = None if same else dict(map(_entry, entries))
+        skipped, unreadable, linked, hashed, vanished = beside
         observed.skipped += [Remark(*each) for each in skipped]
         observed.unreadable += [Remark(*each) for each in unreadable]
         observed.linked |= set(linked)
         observed.hashed += hashed
         observed.vanished |= vanished
-        if folders is None:
-            observed.folders[part] = _seen(observed, walker, part, whole=True)
-        for path, below, lost, same, entries in folders or ():
-            seen = observed.folders[path] = _seen(observed, walker, path)
-            seen.folders, seen.lost = below, lost
-            seen.entries = None if same else dict(map(_entry, entries))
         if walker.progress is not None:
             walker.progress(count)
 
 
-def _seen(observed: Observed, walker: Walker, path: str, *, whole: bool = False) -> SeenFolder:
-    return SeenFolder(path, walker.seen_ns, observed.unreadable, walker.before, whole=whole)
+def _seen(observed: Observed, walker: Walker, path: str) -> SeenFolder:
+    return SeenFolder(path, walker.seen_ns, observed.unreadable, walker.before)
 
 
 def _entry(packed: tuple[str, int, bytes, int, bytes]) -> tuple[str, Entry]:

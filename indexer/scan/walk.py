@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat as modes
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from indexer.core import filestat, paths
+from indexer.core.changes import Node
 from indexer.core.hashing import WorkspaceHash
+from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
-from indexer.core.listing import HEADS
+from indexer.core.listing import HEADS, Listing
 from indexer.core.progress import Progress
 from indexer.core.tree import Entry
 from indexer.scan.hashpool import Answer, HashPool
 from indexer.scan.ignore import Scope
 from indexer.scan.large_files import LARGE, LargeFiles
 from indexer.scan.previous import Previous
-from indexer.scan.reading import OPEN_FOLDER, Between, Reading, hash_file, open_folder
+from indexer.scan.reading import OPEN_FOLDER, Between, Reading, hash_file, open_folder, opened
 from indexer.scan.scopes import Scopes
 
 MAX_DEPTH: Final = 400
@@ -33,6 +37,14 @@ class Remark(NamedTuple):
 
     path: str
     reason: str
+
+
+class StoredFolder(NamedTuple):
+    """A folder and all below it in the form in which it is stored."""
+
+    content_id: ContentId
+    listings: dict[str, Listing]
+    nodes: list[Node]
 
 
 @dataclass(slots=True)
@@ -49,6 +61,12 @@ class SeenFolder:
     """The error number where the folder itself could not be read: what was known of it stays."""
     whole: bool = False
     """Whether everything below it, too, is known to be as it was before."""
+    stored: StoredFolder | None = None
+    """What it and everything below it was put together to, where nothing was known of it."""
+
+    def is_changed(self) -> bool:
+        """Whether anything in the folder itself, by stats, is not as it was."""
+        return self.entries is not None or bool(self.lost) or self.stored is not None
 
     def take(self, name: str, answer: Answer) -> None:
         """Store a hashed file, or what was known of it when it could not be read."""
@@ -69,6 +87,10 @@ class SeenFolder:
             self.entries[name] = not_read(old, problem)
 
 
+Leave = Callable[[str, list[str]], list[str]]
+"""Which of the folders in a folder are not left to somebody else."""
+
+
 @dataclass(slots=True)
 class Observed:
     """The outcome of a walk: folders in the order they were entered, parents first."""
@@ -86,12 +108,19 @@ class Observed:
     left: list[str] = field(default_factory=list)
     """Folders that somebody else looks at."""
 
+    def join(self, other: Observed) -> None:
+        """Add what was found somewhere else."""
+        self.folders.update(other.folders)
+        self.skipped += other.skipped
+        self.unreadable += other.unreadable
+        self.hashed += other.hashed
+        self.vanished |= other.vanished
+        self.linked |= other.linked
+
     @property
     def unchanged(self) -> bool:
         """Whether every folder is, by its stats, exactly as it was."""
-        return not self.vanished and all(
-            folder.entries is None and not folder.lost for folder in self.folders.values()
-        )
+        return not self.vanished and not any(map(SeenFolder.is_changed, self.folders.values()))
 
 
 def reason_of(problem: Exception) -> str:
@@ -132,34 +161,42 @@ class Walker:
     """Called while much is read; what it raises breaks the walk off."""
     large: LargeFiles | None = None
     """Who reads large files, where others wait for this thread."""
-    elsewhere: frozenset[str] = frozenset()
-    """Folders that are left to somebody else."""
-
     _own_inodes: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._own_inodes = frozenset(inode for _, inode in self.own)
 
-    def walk(self, start: str = paths.ROOT) -> Observed:
+    def walk(self, start: str = paths.ROOT, leave: Leave | None = None) -> Observed:
         """Look at a folder and everything below; raises OSError when it cannot be opened."""
-        observed = Observed()
         if self.on_folder is not None:
             self.on_folder(start)
-        descriptor = open_folder(self.root, start)
+        return self._walk(open_folder(self.root, start), start, None, leave)
+
+    def walk_each(self, parent: str, names: Iterable[str]) -> Iterator[tuple[str, Observed]]:
+        """Look at folders of a folder, each alone, but for those that cannot be opened."""
+        with contextlib.suppress(OSError), opened(open_folder(self.root, parent)) as descriptor:
+            scope = self.scopes.of(parent)
+            for name in names:
+                with contextlib.suppress(OSError):
+                    below = os.open(paths.text_to_os(name), OPEN_FOLDER, dir_fd=descriptor)
+                    path = paths.join(parent, name)
+                    yield path, self._walk(below, path, scope)
+
+    def _walk(
+        self, descriptor: int, start: str, scope: Scope | None, leave: Leave | None = None
+    ) -> Observed:
+        observed = Observed()
         with HashPool(self.algorithm, between=self.between, large=self.large) as pool:
-            stack: list[_Level] = []
             try:
-                seen, scope = self._look(observed, pool, descriptor, start, None)
+                level = self._look(observed, pool, descriptor, start, scope, leave)
             except BaseException:
                 os.close(descriptor)
                 raise
-            stack.append((descriptor, start, scope, list(reversed(seen.folders))))
-            self._go_down(observed, pool, stack)
+            self._go_down(observed, pool, [level], leave)
         return observed
 
     def walk_more(self, observed: Observed, path: str) -> None:
         """Look at a folder that was left to somebody else, after everything else."""
-        self.elsewhere = self.elsewhere - {path}
         parent, name = paths.split(path)
         try:
             descriptor = open_folder(self.root, parent)
@@ -171,7 +208,9 @@ class Walker:
         with HashPool(self.algorithm, between=self.between, large=self.large) as pool:
             self._go_down(observed, pool, [(descriptor, parent, None, [name])])
 
-    def _go_down(self, observed: Observed, pool: HashPool, stack: list[_Level]) -> None:
+    def _go_down(
+        self, observed: Observed, pool: HashPool, stack: list[_Level], leave: Leave | None = None
+    ) -> None:
         """Look at the folders that open ones still have to be entered for, and all below them."""
         try:
             while stack:
@@ -181,19 +220,23 @@ class Walker:
                     pool.release(descriptor)
                     continue
                 name = folders.pop()
-                self._descend(observed, pool, stack, name)
+                self._descend(observed, pool, stack, name, leave)
         finally:
             for descriptor, *_ in stack:
                 os.close(descriptor)
         pool.flush()
         observed.hashed += pool.hashed
 
-    def _descend(self, observed: Observed, pool: HashPool, stack: list[_Level], name: str) -> None:
+    def _descend(
+        self,
+        observed: Observed,
+        pool: HashPool,
+        stack: list[_Level],
+        name: str,
+        leave: Leave | None,
+    ) -> None:
         parent, parent_path, parent_scope, _ = stack[-1]
         path = paths.join(parent_path, name)
-        if path in self.elsewhere:
-            observed.left.append(path)
-            return
         if paths.depth(path) > MAX_DEPTH:
             observed.skipped.append(Remark(path, f"nested deeper than {MAX_DEPTH} folders"))
             observed.folders[parent_path].folders.remove(name)
@@ -211,12 +254,10 @@ class Walker:
             self._lose(observed, path, problem)
             return
         try:
-            seen, scope = self._look(observed, pool, descriptor, path, parent_scope)
+            stack.append(self._look(observed, pool, descriptor, path, parent_scope, leave))
         except OSError as problem:
             os.close(descriptor)
             self._lose(observed, path, problem)
-            return
-        stack.append((descriptor, path, scope, list(reversed(seen.folders))))
 
     def _lose(self, observed: Observed, path: str, problem: OSError) -> None:
         observed.unreadable.append(Remark(path, reason_of(problem)))
@@ -231,7 +272,8 @@ class Walker:
         descriptor: int,
         path: str,
         parent_scope: Scope | None,
-    ) -> tuple[SeenFolder, Scope]:
+        leave: Leave | None,
+    ) -> _Level:
         """List one open folder, judge its entries, and hash the files nothing vouches for."""
         seen = SeenFolder(path, self.seen_ns, observed.unreadable, self.before)
         with os.scandir(descriptor) as listing:
@@ -244,7 +286,12 @@ class Walker:
             self.progress(len(files) + len(seen.folders))
         if not self.trust or self.before.stats_of(path) != stats:
             self._read(seen, files, pool, descriptor)
-        return seen, scope
+        mine = seen.folders
+        if leave is not None and mine and (mine := leave(path, mine)) is not seen.folders:
+            kept = frozenset(mine)
+            others = (name for name in seen.folders if name not in kept)
+            observed.left += (paths.join(path, name) for name in others)
+        return descriptor, path, scope, mine[::-1]
 
     def _judge(
         self,
@@ -265,10 +312,10 @@ class Walker:
         doubtful = scope.doubtful(names)
         files: list[_SeenFile] = []
         lines: list[bytes] = []
-        folders, own, pack = seen.folders, self._own_inodes, filestat.pack
+        folders, own, pack = seen.folders, self._own_inodes, filestat.PACK
         for entry in listed:
             name = entry.name
-            raw = name.encode("utf-8", "surrogateescape")
+            raw = name.encode() if plain else os.fsencode(name)
             is_folder = entry.is_dir(follow_symlinks=False)
             if name in doubtful and scope.ignores(raw, is_folder):
                 continue
@@ -280,8 +327,8 @@ class Walker:
                 stat = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            kind, heads = Kind.FILE, _FILE_HEADS
-            if modes.S_IFMT(stat.st_mode) != modes.S_IFREG or stat.st_ino in own:
+            kind, heads, inode = Kind.FILE, _FILE_HEADS, stat.st_ino
+            if stat.st_mode & _KIND_BITS != modes.S_IFREG or inode in own:
                 if modes.S_ISLNK(stat.st_mode):
                     kind, heads = Kind.LINK, _LINK_HEADS
                 elif (reason := self.why_not_read(stat)) is not None:
@@ -291,7 +338,11 @@ class Walker:
             if stat.st_nlink > 1 and kind is Kind.FILE:
                 observed.linked.add(paths.join(seen.path, paths.name_to_text(name)))
             files.append((name if plain else paths.name_to_text(name), name, stat, kind))
-            lines += (heads[len(raw)], raw, pack(stat))
+            try:
+                packed = pack(inode, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            except struct.error:
+                packed = filestat.pack(stat)
+            lines += (heads[len(raw)], raw, packed)
         return files, b"".join(lines)
 
     def why_not_read(self, stat: os.stat_result) -> str | None:
@@ -353,6 +404,7 @@ _FILE_HEADS: Final = HEADS[Kind.FILE]
 _FOLDER_HEADS: Final = HEADS[Kind.DIRECTORY]
 _LINK_HEADS: Final = HEADS[Kind.LINK]
 _NAME: Final = attrgetter("name")
+_KIND_BITS: Final = 0o170000
 
 
 def _raw_name(entry: os.DirEntry[str]) -> bytes:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from indexer.engine.durable.compact import SAVES_BETWEEN, Compaction, compacting_pays
 from indexer.engine.frames.types import FrameType
 from indexer.engine.make.code_pass import CodePass, code_pass
 from indexer.engine.make.events import Outcome
@@ -27,6 +26,9 @@ from indexer.errors import MerkleError, UsageError
 from indexer.generators.llm.budget import Budget, Caps
 from indexer.regenerate.plan import sources_of
 from indexer.store.journal import JournalWriteError
+
+if TYPE_CHECKING:
+    from indexer.engine.durable.compact import Compaction
 
 _SERVER: Final = "server"
 _PASSING: Final = ("unreachable", "refused")
@@ -227,6 +229,9 @@ class Maintainer:
 
     def _compact_some(self) -> bool:
         """With nothing else to do, a step of compacting where that pays; True: there is more."""
+        # Imported late: a service answers before it has nothing else to do.
+        from indexer.engine.durable.compact import SAVES_BETWEEN, Compaction, compacting_pays
+
         head = self._engine.trees.head()
         if self._compaction is None:
             if head is None or head.seq - self._looked_at < SAVES_BETWEEN:

@@ -22,6 +22,7 @@ from indexer.engine.make.processes import kill_helpers
 from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
 from indexer.service.address import Listening, socket_path
+from indexer.service.ahead import Ahead
 from indexer.service.batch_lines import BatchLines
 from indexer.service.client import connect
 from indexer.service.events import Broadcast
@@ -95,22 +96,24 @@ def run_service(
     page: Page | None = None,
     on_page: StatusLine | None = None,
     ready: Sequence[str] | None = None,
+    ahead: Ahead | None = None,
 ) -> None:
     """Serve a workspace until SIGINT, SIGTERM, idleness, or a reason to stop by itself.
 
     With a page, its address is told once the workspace is owned. `ready` starts the process that
-    is kept ready for commands.
+    is kept ready for commands. With `ahead` it is owned already, and being looked at.
     """
-    if is_initialised(root) and connect(root) is not None:
+    if ahead is None and is_initialised(root) and connect(root) is not None:
         raise locked_by(holder(Layout(root).lock))
     initialise(root)
     # The command line holds the cycle collector back; what runs for days needs it.
     gc.enable()
     with contextlib.ExitStack() as stack:
-        engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait))
+        owned = None if ahead is None else ahead.owned
+        engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait, owned=owned))
         if engine.read_only:
             raise ReadOnlyError
-        writer = WritingThread(engine, timing=timing, rescan_every=rescan_every)
+        writer = WritingThread(engine, timing=timing, rescan_every=rescan_every, ahead=ahead)
         listening = stack.enter_context(contextlib.closing(_listen(root)))
         tell = on_status or (lambda text: None)
         show = on_page or (lambda url: None)

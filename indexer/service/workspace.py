@@ -23,7 +23,6 @@ from indexer.store.layout import initialise, is_initialised
 from indexer.store.lock import DEFAULT_WAIT
 
 if TYPE_CHECKING:
-    from indexer.engine.owned import Owned
     from indexer.engine.tree.unchanged import FirstLook
     from indexer.engine.workspace import Engine
     from indexer.service.following import Following
@@ -266,23 +265,37 @@ class Workspace(Methods):
             return None
         document: Any = None
         first: FirstLook | None = None
+        is_opened = False
+
+        def open_it() -> None:
+            nonlocal is_opened
+            is_opened = True
+            self._take(_load_engine()(self.root, owned=owned))
+
         try:
-            first = look_first(owned, progress, may_fork=self.may_fork)
+            first = look_first(owned, progress, may_fork=self.may_fork, counted=name == "status")
             if first is None and name == "scan" and self.may_fork:
-                # The database library is loaded while others have begun to read.
-                first = read_first(owned, progress, _load_engine)
+                # The database is made while others read.
+                first = read_first(owned, progress, open_it)
             if first is not None:
                 document = first.scan() if name == "scan" else first.status()
         except MerkleError:
+            if is_opened and self._engine is None:
+                # With the database that cannot be opened, the lock was let go of.
+                raise
             first = None
         except BaseException:
-            owned.release()
+            if not is_opened:
+                owned.release()
             raise
         if document is not None:
             owned.release()
             self.files = document["files"]
             return document
-        self._take(self._opened(owned, first))
+        if not is_opened:
+            open_it()
+        if first is not None and self._engine is not None:
+            self._engine.begin_with(first)
         return None
 
     def _read_beside(self) -> None:
@@ -306,12 +319,9 @@ class Workspace(Methods):
         except BaseException:
             owned.release()
             raise
-        engine = self._opened(owned, None)
+        engine = _load_engine()(self.root, owned=owned)
         engine.contents_compared = compared
         self._take(engine)
-
-    def _opened(self, owned: Owned, first: FirstLook | None) -> Engine:
-        return _load_engine()(self.root, owned=owned, first=first)
 
     def _take(self, engine: Engine) -> None:
         self._engine = engine

@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 
 from indexer.core import paths
 from indexer.core.progress import Meter
-from indexer.engine.durable.validate import validate
 from indexer.engine.tree.results import ScanDocument
 from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
 from indexer.engine.tree.scan import reconcile, record_everything, untold
@@ -22,6 +21,7 @@ from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.scan.large_files import LargeFiles
 from indexer.scan.scopes import RULE_FILES
+from indexer.service.ahead import Ahead, SeenAhead
 from indexer.service.cookies import Cookies
 from indexer.service.health import Health, Work
 from indexer.service.jobs import Job, StoppingError, stopping
@@ -75,9 +75,16 @@ class WritingThread:
     """Runs the loop on a thread of its own."""
 
     def __init__(
-        self, engine: Engine, *, timing: Timing | None = None, rescan_every: float = 900.0
+        self,
+        engine: Engine,
+        *,
+        timing: Timing | None = None,
+        rescan_every: float = 900.0,
+        ahead: Ahead | None = None,
     ) -> None:
         self.engine = engine
+        self._ahead = ahead
+        """Who looks at everything for the first time, where that has begun."""
         self._debounce = Debounce(timing or Timing())
         self._rescan_every = rescan_every
         self._wake = threading.Condition()
@@ -428,16 +435,19 @@ class WritingThread:
         force: bool = False,
         accept_empty: bool = False,
         meter: Meter | None = None,
+        seen: SeenAhead | None = None,
     ) -> ScanDocument:
         self._walked = set()
+        if seen is not None:
+            self.engine.begin_with(seen.look)
         try:
             document = record_everything(
-                self.engine, cause, force=force, accept_empty=accept_empty, on_folder=self._watch,
-                progress=meter or self.meter,
+                self.engine, cause, force=force, accept_empty=accept_empty,
+                on_folder=self._watch if seen is None else None, progress=meter or self.meter,
             )  # fmt: skip
         finally:
             self.meter.end()
-        if self._watcher is not None and not document["unreadable"]:
+        if self._watcher is not None and seen is None and not document["unreadable"]:
             # What could not be walked now may still have watches that will be needed.
             self._watcher.retain(paths.ROOT, self._walked.__contains__)
         self._after_batch(bool(document["added"] or document["modified"] or document["removed"]))
@@ -445,9 +455,12 @@ class WritingThread:
 
     def _look_anew(self, cause: str) -> None:
         """Watch and scan from nothing, and prove that events arrive."""
+        # Good for the very first look only.
+        ahead, self._ahead = self._ahead, None
         self.engine.check_root()
         self._mounts.moved()
-        self._restart_watcher()
+        known = ahead.take() if ahead is not None else None
+        self._restart_watcher(known)
         with contextlib.ExitStack() as stack:
             seen = None
             if self._watcher is not None:
@@ -456,7 +469,8 @@ class WritingThread:
                     self._unproven = None
                 except OSError as error:
                     self._unproven = f"no cookie can be written: {error.strerror or error}"
-            self._look_at_everything(cause)
+            # Without a watcher, what was seen before has nobody who has followed it since.
+            self._look_at_everything(cause, seen=known if self._watcher is not None else None)
             # Loaded by this thread, before readers on others ask for it.
             _ = self.engine.tree
             if seen is not None and not self._wait_for(seen, COOKIE_PATIENCE):
@@ -533,6 +547,9 @@ class WritingThread:
         self._open_again(error)
 
     def _open_again(self, error: MerkleError) -> None:
+        # Imported late: most services never fail.
+        from indexer.engine.durable.validate import validate
+
         try:
             self.engine.reopen()
             problems = validate(self.engine)["errors"]
@@ -580,7 +597,7 @@ class WritingThread:
     def _is_kept(self, folder: str) -> bool:
         return not folder or not self.engine.scopes.surely_ignores(folder, True)
 
-    def _restart_watcher(self) -> None:
+    def _restart_watcher(self, known: SeenAhead | None) -> None:
         if self._watcher is not None:
             self._watcher.stop()
             self._watcher = None
@@ -588,7 +605,8 @@ class WritingThread:
         cookies = self.engine.layout.cookies
         try:
             cookies.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-            self._watcher = start_watcher(self.engine.root, cookies, self)
+            set_before = () if known is None else (known.watches, known.watched)
+            self._watcher = start_watcher(self.engine.root, cookies, self, *set_before)
         except OSError as error:
             self._unproven = f"no events: {error.strerror or error}"
         # A cookie of the old watcher's time comes back to nobody; the look that follows counts.

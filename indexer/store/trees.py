@@ -12,7 +12,7 @@ from typing import NamedTuple
 import duckdb
 
 from indexer.core import filestat, listing, paths
-from indexer.core.changes import Change
+from indexer.core.changes import Change, Node, node_of
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId, NodeId
 from indexer.core.kinds import Kind
@@ -24,6 +24,9 @@ from indexer.store.noted import LostRoots, Noted
 from indexer.store.roots import Remarks, Root
 
 _GONE = 0
+_FOLDER = int(Kind.DIRECTORY)
+# Looking a kind up is cheaper than making it from its number.
+_KINDS = {int(kind): kind for kind in Kind}
 
 _PIECE = 20_000
 """Rows that are copied at once."""
@@ -56,6 +59,8 @@ class Batch:
     """None leaves the remarks of the last full scan in place."""
     listings: Listings | None = None
     """None leaves the stat cache behind, to be refreshed later."""
+    nodes: Sequence[Node] | None = None
+    """What the log gets, where everything is new; None where that follows from the changes."""
 
 
 class TreeStore:
@@ -292,7 +297,7 @@ class TreeStore:
             batch.added, batch.modified, batch.removed, batch.renamed,
         )  # fmt: skip
         with self._database.transaction() as connection:
-            append_rows(connection, "node_log", _log_rows(seq, tree, batch.changes))
+            append_rows(connection, "node_log", _log_rows(seq, batch))
             append_rows(connection, "root_log", [(*root[:5], *totals, *root[6:])])
             if batch.remarks is not None:
                 _replace_remarks(connection, batch.remarks)
@@ -384,19 +389,16 @@ def _root(row: Row) -> Root:
     )
 
 
-def _log_rows(seq: int, tree: Tree, changes: Sequence[Change]) -> list[Row]:
-    algorithm, to_bytes = tree.algorithm, paths.text_to_bytes
-    node_id = algorithm.node_id
-    rows: list[Row] = []
-    for path, _, new in changes:
-        if new is None:
-            rows.append((seq, path, _GONE, None, None, None))
-        else:
-            kind, content_id, size = new[0], new[1], new[2]
-            raw = path.encode() if "\\" not in path else to_bytes(path)
-            # A bare number: the database library takes an enum the long way.
-            rows.append((seq, path, int(kind), content_id, node_id(kind, raw, content_id), size))
-    return rows
+def _log_rows(seq: int, batch: Batch) -> list[Row]:
+    nodes = batch.nodes
+    if nodes is None:
+        nodes = [
+            (path, _GONE, None, None, None)
+            if new is None
+            else node_of(batch.tree.algorithm, path, new)
+            for path, _, new in batch.changes
+        ]
+    return [(seq, *node) for node in nodes]
 
 
 def _replace_listings(connection: duckdb.DuckDBPyConnection, listings: Listings) -> None:
@@ -442,15 +444,18 @@ def _tree_from_rows(
     vouched: Mapping[tuple[str, bytes], bytes],
 ) -> Tree:
     children: dict[str, dict[str, Entry]] = {paths.ROOT: {}}
+    above, around = paths.ROOT, children[paths.ROOT]
     for path, code, content_id, size in rows:
-        if code == Kind.DIRECTORY:
+        if code == _FOLDER:
             children.setdefault(path, {})
         elif code != _GONE:
             parent, name = paths.split(path)
+            if parent != above:
+                # Most rows stand beside those of the same folder.
+                above, around = parent, children.setdefault(parent, {})
             stat = vouched.get((path, content_id)) or filestat.unvouched(size)
-            children.setdefault(parent, {})[name] = Entry(
-                _kind(code), ContentId(content_id), size, stat
-            )
+            kind = _KINDS.get(code) or _kind(code)
+            around[name] = Entry(kind, ContentId(content_id), size, stat)
     return _build(algorithm, children)
 
 

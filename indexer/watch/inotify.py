@@ -13,8 +13,9 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from watchdog.observers.inotify_c import (
@@ -76,16 +77,16 @@ class _Descriptor(InotifyFD):
     time is the only way to know that the watch is on the folder that is there now.
     """
 
-    def __init__(self, on_death: Callable[[str], None]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._on_death = on_death
+        self.on_death: Callable[[str], None] = lambda reason: None
 
     def run(self) -> None:
         """Read until stopped; a reader that dies says so, because silence looks like peace."""
         try:
             super().run()
         except Exception as error:
-            self._on_death(f"the reader of events died: {error!r}")
+            self.on_death(f"the reader of events died: {error!r}")
 
     def discard(self) -> None:
         """Close a descriptor whose reader was never started."""
@@ -95,19 +96,73 @@ class _Descriptor(InotifyFD):
     def _add_callback(
         self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId
     ) -> WatchDescriptor:
+        wd = self.watch(path, mask)
+        self.take_over(wd, path, mask, callback, id_)
+        return wd
+
+    @property
+    def number(self) -> int:
+        """The kernel's descriptor."""
+        return self._inotify_fd
+
+    def watch(self, path: bytes, mask: Mask) -> WatchDescriptor:
+        """Watch a folder, telling nobody yet."""
         wd = inotify_add_watch(self._inotify_fd, path, mask)
         if wd == -1:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
+        return wd
+
+    def take_over(
+        self, wd: WatchDescriptor, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId
+    ) -> None:
+        """Let somebody be told of a folder that is watched."""
         watch = self._watch_for_wd.setdefault(wd, Watch(wd, mask, path))
         watch.callbacks[id_] = callback
-        return wd
+
+
+class InotifyAhead:
+    """Watches that another process sets on a descriptor that nobody reads yet."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fsencode(root)
+        self._descriptor: _Descriptor | None = _Descriptor()
+        self.number = self._descriptor.number
+
+    def add(self, path: str) -> int:
+        """Watch a folder of the workspace."""
+        assert self._descriptor is not None
+        return self._descriptor.watch(*_place(self._root, path))
+
+    def take(self) -> _Descriptor:
+        """The descriptor, for who reads it from now on."""
+        descriptor, self._descriptor = self._descriptor, None
+        assert descriptor is not None
+        return descriptor
+
+    def discard(self) -> None:
+        """Close it, unless somebody has it."""
+        if self._descriptor is not None:
+            self.take().discard()
+
+
+def _place(root: bytes, path: str) -> tuple[bytes, Mask]:
+    """Where a folder is, and how it is watched."""
+    raw = paths.text_to_bytes(path)
+    return (os.path.join(root, raw), _MASK_INSIDE) if raw else (root, _MASK)
 
 
 class InotifyWatcher:
     """Watches the folders it is told to, and tells a sink what happened in them."""
 
-    def __init__(self, root: Path, cookies: Path, sink: Sink) -> None:
+    def __init__(
+        self,
+        root: Path,
+        cookies: Path,
+        sink: Sink,
+        ahead: InotifyAhead | None = None,
+        watched: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._root = os.fsencode(root)
         self._sink = sink
         self._lock = threading.Lock()
@@ -117,9 +172,16 @@ class InotifyWatcher:
         self._below: dict[str, set[str]] = {}
         """The watched folders directly in each folder: what leaves with it when it leaves."""
         self._unwatched: set[str] = set()
-        self._descriptor = _Descriptor(sink.lost)
+        self._descriptor = _Descriptor() if ahead is None else ahead.take()
+        self._descriptor.on_death = sink.lost
         try:
             self._cookies = self._descriptor.add_callback(os.fsencode(cookies), _MASK, self, _ID)
+            for path, number in watched.items():
+                wd = WatchDescriptor(number)
+                self._descriptor.take_over(wd, *_place(self._root, path), self, _ID)
+                # A folder that has moved meanwhile is known by its last name, as when it is added.
+                self._unbind(wd)
+                self._bind(path, wd)
         except BaseException:
             self._descriptor.discard()
             raise
@@ -137,11 +199,10 @@ class InotifyWatcher:
 
     def add(self, path: str) -> None:
         """Watch a folder of the workspace."""
-        raw = paths.text_to_bytes(path)
-        full = os.path.join(self._root, raw) if raw else self._root
+        full, mask = _place(self._root, path)
         with self._lock:
             try:
-                wd = self._descriptor.add_callback(full, _MASK_INSIDE if raw else _MASK, self, _ID)
+                wd = self._descriptor.add_callback(full, mask, self, _ID)
             except OSError as error:
                 self._drop([path])
                 if not path or error.errno not in _TOLD_BY_PARENT:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 
@@ -54,12 +55,48 @@ class Watcher(Protocol):
         ...
 
 
-def start_watcher(root: Path, cookies: Path, sink: Sink) -> Watcher:
-    """Start watching; raises OSError when the system has no watch left to give."""
-    if platform.system() == "Linux":
-        from indexer.watch.inotify import InotifyWatcher
+class WatchesAhead(Protocol):
+    """Watches that are set before there is anybody to tell."""
 
-        return InotifyWatcher(root, cookies, sink)
+    @property
+    def number(self) -> int:
+        """The descriptor that another process needs to set them."""
+        ...
+
+    def add(self, path: str) -> int:
+        """Watch a folder; gives the number of the watch, or raises OSError."""
+        ...
+
+    def discard(self) -> None:
+        """Let go of them, unless a watcher has taken them over."""
+        ...
+
+
+def watches_ahead(root: Path) -> WatchesAhead | None:
+    """Where watches can be set by one process for another; raises OSError like `start_watcher`."""
+    if platform.system() == "Linux":
+        from indexer.watch.inotify import InotifyAhead
+
+        return InotifyAhead(root)
+    return None
+
+
+def start_watcher(
+    root: Path,
+    cookies: Path,
+    sink: Sink,
+    ahead: WatchesAhead | None = None,
+    watched: Mapping[str, int] = MappingProxyType({}),
+) -> Watcher:
+    """Start watching; raises OSError when the system has no watch left to give.
+
+    With `ahead`, folders are watched already, under these numbers.
+    """
+    if platform.system() == "Linux":
+        from indexer.watch.inotify import InotifyAhead, InotifyWatcher
+
+        assert ahead is None or isinstance(ahead, InotifyAhead)
+        return InotifyWatcher(root, cookies, sink, ahead, watched)
     from indexer.watch.observer import ObserverWatcher
 
     return ObserverWatcher(root, cookies, sink)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from indexer.core import listing
+from indexer.core.changes import nodes_of
 from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.core.listing import Listing
 from indexer.core.tree import Tree
@@ -23,6 +24,7 @@ from indexer.scan.walk import Observed, Walker
 
 HASH = workspace_hash(DEFAULT_HASH)
 MAY_FORK = shared_walk._may_fork
+DRAWN = shared_walk._drawn
 LATER = 1 << 62
 """When everything is old."""
 
@@ -42,11 +44,11 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Tree]
     # The tests themselves may run beside a thread, which does no harm here.
     monkeypatch.setattr(shared_walk, "_may_fork", lambda: True)
     # All parts are taken by others, who would otherwise have to be quick.
-    here, drawn = os.getpid(), shared_walk._drawn
+    here = os.getpid()
     monkeypatch.setattr(
         shared_walk,
         "_drawn",
-        lambda line, parts: iter(()) if os.getpid() == here else drawn(line, parts),
+        lambda line: iter(()) if os.getpid() == here else DRAWN(line),
     )
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     alone = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
@@ -129,6 +131,125 @@ def test_a_process_that_is_killed_is_done_without(
     alone, shared = both(root, tree)
     agree(tree, alone, shared)
     assert shared.unchanged
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_first_reading_is_put_together_by_whoever_reads(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    root, tree = walked
+    monkeypatch.setattr(shared_walk, "_LEVELS", 1)
+    if killed:
+        work = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+        monkeypatch.setattr(shared_walk, "_read_first", work)
+    shared = walk_shared(Walker(root, HASH, Scopes(root), NothingBefore(), LATER), None)
+    assert shared.left == [f"{first}/{second}" for first in "abc" for second in "xyz"]
+    stored = {path: seen.stored for path, seen in shared.folders.items() if seen.stored}
+    assert sorted(stored) == ([] if killed else shared.left)
+    folder = assemble(Tree.empty(HASH), shared)
+    assert folder is not None
+    assert folder.content_id == tree.root.content_id
+    assert listing.below("", folder) == listings_of(tree)
+    nodes = nodes_of(HASH, "", folder, stored)
+    nodes += [node for each in stored.values() for node in each.nodes]
+    assert sorted(nodes) == sorted(nodes_of(HASH, "", tree.root))
+    assert [path for path, _ in shared.skipped] == ["b/y/pipe"]
+    assert shared.linked == {"a/x/deep/file", "c/z/again"}
+    assert shared.hashed == 10
+    # What was put together is decoded like what was read from the store.
+    assert dict(Tree(HASH, folder).walk()).keys() == dict(tree.walk()).keys()
+
+
+def _flip(root: Path, where: str) -> None:
+    """Another byte in a file that, by its stat, is as it was but for the time of its change."""
+    path = root / where
+    before = path.stat()
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+CONTENTS: dict[str, Callable[[Path], object]] = CHANGES | {
+    "a byte": lambda root: _flip(root, "c/y/deep/file"),
+    "a link": lambda root: (
+        (root / "a" / "z" / "link").unlink(),
+        (root / "a" / "z" / "link").symlink_to("deep/fils"),
+    ),
+    "a folder more": lambda root: (root / "b" / "x" / "deep" / "more").mkdir(),
+    "a folder more around": lambda root: (root / "more").mkdir(),
+    "a file around": lambda root: (root / "a" / "new").touch(),
+    "a folder less": lambda root: (root / "c" / "z" / "deep").rename(root / "c" / "z" / "dee"),
+}
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("change", [None, "touched", *CONTENTS])
+def test_contents_are_compared_by_whoever_has_time(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch, change: str | None, here: bool
+) -> None:
+    root, tree = walked
+    listings = listings_of(tree)
+    walker = Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
+    if here:
+        # Whoever was asked first comes to take nothing.
+        mine = os.getpid()
+        monkeypatch.setattr(
+            shared_walk, "_drawn", lambda line: DRAWN(line) if os.getpid() == mine else iter(())
+        )
+    if change == "touched":
+        os.utime(root / "a" / "x" / "deep" / "file", (1, 1))
+    elif change is not None:
+        CONTENTS[change](root)
+    with shared_walk.contents_compared(walker, listings) as are_as_listed:
+        assert are_as_listed is not None
+        assert are_as_listed() == (change in (None, "touched"))
+
+
+def test_what_a_killed_process_has_read_is_not_known(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, tree = walked
+    listings = listings_of(tree)
+    monkeypatch.setattr(shared_walk, "_compare", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    walker = Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
+    with shared_walk.contents_compared(walker, listings) as are_as_listed:
+        assert are_as_listed is not None
+        assert not are_as_listed()
+
+
+def test_parts_are_told_whole_or_stay_here(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names that fill more than one packet, and one that fills more than any."""
+    root, _ = walked
+    many = ["n" * 200 + str(number) for number in range(6)]
+    for name in [*many, "l" * 250]:
+        (root / "a" / "x" / name).mkdir()
+    monkeypatch.setattr(shared_walk, "_PACKET", 256)
+    monkeypatch.setattr(shared_walk, "_LEVELS", 1)
+    alone = Walker(root, HASH, Scopes(root), NothingBefore(), LATER).walk()
+    shared = walk_shared(Walker(root, HASH, Scopes(root), NothingBefore(), LATER), None)
+    agree(Tree.empty(HASH), alone, shared)
+
+
+def test_a_tree_is_taken_apart_where_it_is_heavy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No part has much of it, however it lies, and every folder is in one part or around some."""
+    monkeypatch.setattr(shared_walk, "_WORTH", 0)
+    files = [f"a/b/c/d{number}/f{each}" for number in range(60) for each in range(9)]
+    for name in (*files, "e/f", "g/f", "h/f"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    observed = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
+    folder = assemble(Tree.empty(HASH), observed)
+    assert folder is not None
+    listings = listing.below("", folder)
+    nodes = {path: listing.nodes_in(each) for path, each in listings.items()}
+    parts = [[f"{parent}/{name}".lstrip("/") for name in names]
+             for parent, names in listed_parts(listings)]  # fmt: skip
+    assert max(sum(nodes[path] for path in part) for part in parts) <= 2 * nodes[""] // 48
+    covered = [path for part in parts for path in part]
+    assert sorted(covered) == sorted([f"a/b/c/d{number}" for number in range(60)] + ["e", "g", "h"])
 
 
 def test_nothing_is_forked_beside_other_threads(

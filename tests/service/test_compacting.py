@@ -15,7 +15,7 @@ Start = Callable[..., Any]
 
 SOON = """
 import indexer.engine.durable.compact, indexer.service.maintainer
-indexer.engine.durable.compact.SAVES_BETWEEN = indexer.service.maintainer.SAVES_BETWEEN = 12
+indexer.engine.durable.compact.SAVES_BETWEEN = 12
 indexer.engine.durable.compact.LEAST = 0
 """
 

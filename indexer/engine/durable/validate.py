@@ -6,11 +6,12 @@ import os
 import stat as modes
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import lockfile, paths
 from indexer.core.arguments import IdPrefix
-from indexer.core.changes import summarize, tree_changes
+from indexer.core.changes import nodes_of, summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin, meter_of
@@ -117,6 +118,7 @@ def _validate(
     head = engine.trees.head()
     nodes = frames = 0
     present: Tree | None = None
+    hidden: list[str] | None = None
     code = Checked(0, 0)
     if head is None:
         findings.could_not("never_scanned", "", "nothing has been recorded yet: run `merkle scan`")
@@ -127,12 +129,17 @@ def _validate(
             frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
             code = check_code(engine.frames, tree, findings.error, meter_of(progress))
             if content or subset is not None:
+                if engine.contents_compared is not None:
+                    # While others read: it holds where they find what is recorded.
+                    hidden = list(_tracked_but_ignored(engine, tree))
                 present = _check_content(engine, tree, subset, findings, progress)
             if locked:
                 _check_locked(engine, findings, progress)
         for path, reason in engine.trees.remarks().unreadable:
             findings.could_not("unreadable", path, f"could not be read: {reason}")
-        _check_rules(engine, present, findings)
+        if hidden is None or present is not tree:
+            hidden = list(_tracked_but_ignored(engine, present))
+        _check_rules(engine.root, hidden, findings)
         if expect_root is not None and not head.root.hex().startswith(expect_root.lower()):
             findings.error(
                 "unexpected_root", "", f"the root is {head.root.hex()}, expected {expect_root}"
@@ -165,13 +172,13 @@ def _check_stored(engine: Engine, head: Root, findings: _Findings) -> Tree | Non
     except MerkleError as error:
         findings.error(error.code, "", error.message)
         return None
-    for path, entry in tree.walk():
+    for path, _, content_id, node_id, _ in nodes_of(tree.algorithm, paths.ROOT, tree.root):
         found = recorded.pop(path, None)
         if found is None:
             findings.error("not_recorded", path, "is implied by its children but not recorded")
-        elif found[0] != entry.content_id:
+        elif found[0] != content_id:
             findings.error("content_id", path, "recorded content id does not follow from the tree")
-        elif found[1] != tree.node_id(path, entry):
+        elif found[1] != node_id:
             findings.error(
                 "node_id", path, "recorded NodeID does not follow from place and content"
             )
@@ -295,9 +302,9 @@ def _check_file(
         os.close(folder)
 
 
-def _check_rules(engine: Engine, present: Tree | None, findings: _Findings) -> None:
-    """Warn about what makes roots differ in clones; `present` was found by the rules of now."""
-    exclude = engine.root / INFO_EXCLUDE
+def _check_rules(root: Path, hidden: list[str], findings: _Findings) -> None:
+    """Warn about what makes roots differ in clones."""
+    exclude = root / INFO_EXCLUDE
     try:
         lines = exclude.read_bytes().splitlines()
     except OSError:
@@ -307,7 +314,6 @@ def _check_rules(engine: Engine, present: Tree | None, findings: _Findings) -> N
             "info_exclude", INFO_EXCLUDE,
             "has rules of its own: the root may differ in another clone of the same content",
         )  # fmt: skip
-    hidden = list(_tracked_but_ignored(engine, present))
     for path in hidden[:_SHOWN]:
         findings.warning("tracked_ignored", path, "is tracked by git but ignored by a rule here")
     if len(hidden) > _SHOWN:
@@ -316,12 +322,14 @@ def _check_rules(engine: Engine, present: Tree | None, findings: _Findings) -> N
 
 
 def _tracked_but_ignored(engine: Engine, present: Tree | None) -> Iterator[str]:
+    """What git has and the tree has not; `present` was found by the rules of now."""
     if not (engine.root / ".git").exists():
         return
     named = tracked(engine.root)
     if present is not None:
         # What is in the tree is not ignored.
-        named = [path for path in named if present.get(path) is None]
+        there = {path for path, _ in present.walk()}
+        named = [path for path in named if path not in there]
     for path in engine.scopes.ignored_of(named):
         # The lock is meant to be committed, and to be no part of the tree it describes.
         if path != lockfile.NAME:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.core import filestat, paths
-from indexer.core.changes import Change, count, find_renames, first_changes, tree_changes
+from indexer.core.changes import (
+    Change,
+    Node,
+    count,
+    find_renames,
+    first_changes,
+    nodes_of,
+    tree_changes,
+)
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
+from indexer.engine.tree.recorded import RecordedTree
 from indexer.engine.tree.results import ScanDocument, pairs, scan_document
 from indexer.engine.tree.root import (
     UnavailableError,
@@ -29,7 +38,7 @@ from indexer.scan.previous import ListingsBefore, NothingBefore, Previous, TreeB
 from indexer.scan.reconcile import Reconciled
 from indexer.scan.walk import Observed, Remark, Walker
 from indexer.store.roots import Remarks, Root
-from indexer.store.trees import Batch, Listings
+from indexer.store.trees import Batch, Listings, TreeStore
 
 if TYPE_CHECKING:
     from indexer.engine.make.events import Event
@@ -61,7 +70,7 @@ def record_everything(
     on_folder: OnFolder | None = None,
 ) -> ScanDocument:
     """A scan of everything, for whatever cause."""
-    started = engine.looking_since
+    started, head = engine.looking_since, engine.trees.head()
     before = _tree_for_telling(engine)
     with no_cycle_collection():
         looked = look(
@@ -74,7 +83,12 @@ def record_everything(
         begin(progress, "recording what changed")
         root, changes, carried = _record_look(engine, looked, cause)
     _tell(engine, root, changes, carried, before)
-    return _document(root, looked, changes, len(carried), engine.clock.monotonic() - started)
+    # The root already counted what it stands for; without changes it stands for an older step.
+    return scan_document(
+        root, [root] if root != head else [], looked.hashed, len(carried),
+        Remarks(pairs(looked.skipped), pairs(looked.unreadable)),
+        engine.clock.monotonic() - started,
+    )  # fmt: skip
 
 
 def reconcile(
@@ -104,21 +118,20 @@ def reconcile(
     engine.recorded.replace(again.tree, remarks, listed=False)
     if not again.linked <= engine.recorded.linked:
         known = (path for path in engine.recorded.linked if again.tree.get(path) is not None)
-        others = _other_names(engine, again.linked)
+        others = _other_names(engine.root, again.tree, again.linked)
         engine.recorded.linked = frozenset(again.linked.union(known, others))
     _tell(engine, head, changes, carried, told_of)
     return head, changes, again.unsettled
 
 
-def _other_names(engine: Engine, linked: set[str]) -> set[str]:
+def _other_names(root: Path, tree: Tree, linked: set[str]) -> set[str]:
     """The other names in the tree of files that have got one more: nothing was told of those."""
-    root = engine.root
     inodes = set()
     for path in linked:
         with contextlib.suppress(OSError):
             inodes.add(os.lstat(root / paths.text_to_os(path)).st_ino)
     found = set()
-    for path, entry in engine.tree.walk():
+    for path, entry in tree.walk():
         if entry.kind is Kind.FILE:
             inode = filestat.inode_of(entry.stat)
             if not inode:
@@ -161,7 +174,7 @@ def look_at_files(engine: Engine, shown: Iterable[str]) -> bool:
     vouched for by the service, which has seen all events.
     """
     before = engine.tree
-    doubtful = [path for path in shown if is_doubtful(engine, path)]
+    doubtful = [path for path in shown if is_doubtful(engine.root, before, path)]
     if not doubtful:
         return False
     if engine.look_at is not None:
@@ -177,18 +190,20 @@ def untold(engine: Engine) -> list[str]:
     They have another name besides, under which they are changed, or could not be read. Any thread
     may ask.
     """
-    recorded = engine.recorded
+    recorded, root = engine.recorded, engine.root
     unread = (path for path, _ in recorded.remarks.unreadable)
-    return [path for path in (*recorded.linked, *unread) if is_doubtful(engine, path)]
+    doubtful = (*recorded.linked, *unread)
+    # Most have none, and then nobody loads the tree for it.
+    return [path for path in doubtful if is_doubtful(root, recorded.tree, path)]
 
 
-def is_doubtful(engine: Engine, path: str) -> bool:
+def is_doubtful(root: Path, tree: Tree, path: str) -> bool:
     """Whether a recorded file or link is not, by its stat, what is on disk."""
-    entry = engine.tree.get(path)
+    entry = tree.get(path)
     if entry is None or entry.folder is not None:
         return False
     try:
-        return filestat.pack(os.lstat(engine.root / paths.text_to_os(path))) != entry.stat
+        return filestat.pack(os.lstat(root / paths.text_to_os(path))) != entry.stat
     except OSError:
         return True
 
@@ -215,14 +230,23 @@ def _record_look(
         recorded.replace(None, remarks, listed=False)
         return head, [], []
     tree = looked.tree
-    changes = first_changes(tree) if head is None else tree_changes(engine.tree, tree)
     listings = recorded.listings_of(tree)
+    changes: list[Change] = []
     carried: list[Event] = []
-    if head is None or changes:
-        head, carried = _store(engine, looked.tree, changes, cause, remarks, listings)
+    if head is None:
+        # Everything is new, and only who is told has need of it piece by piece.
+        if engine.subscribers or engine.frame_subscribers:
+            changes = first_changes(tree)
+        nodes = looked.nodes or nodes_of(tree.algorithm, paths.ROOT, tree.root)
+        batch = Batch(
+            tree, (), cause, engine.clock.now_ns(), len(nodes), 0, 0, 0, remarks, listings, nodes
+        )
+        head = engine.trees.record(batch)
+    elif changes := tree_changes(engine.tree, tree):
+        head, carried = _store(engine, tree, changes, cause, remarks, listings)
     else:
         engine.trees.refresh(listings, head.seq, remarks)
-    recorded.replace(looked.tree, remarks, listed=True)
+    recorded.replace(tree, remarks, listed=True)
     return head, changes, carried
 
 
@@ -293,6 +317,8 @@ class Looked:
     skipped: list[Remark] = field(default_factory=list)
     unreadable: list[Remark] = field(default_factory=list)
     linked: frozenset[str] = frozenset()
+    nodes: list[Node] = field(default_factory=list)
+    """All there are, where they were put together on the way."""
 
 
 def look(
@@ -308,7 +334,7 @@ def look(
     head = engine.trees.head()
     observed, first = engine.take_first_look(), head is None
     if observed is None or force or on_folder is not None:
-        before, first = _before(engine)
+        before, first = _before(engine.recorded, engine.trees, engine.algorithm.size)
         known = None if head is None else head.totals.nodes
         begin(progress, "reading every file again" if force else "scanning", "entries", known)
         walker = Walker(
@@ -317,7 +343,8 @@ def look(
             own=database_files(engine.layout), between=engine.between,
             large=None if force else engine.large,
         )  # fmt: skip
-        observed = _walk(engine, walker)
+        with _available(engine.root):
+            observed = walker.walk()
     engine.recorded.looked_at = True
     begin(progress, "comparing")
     linked = frozenset(observed.linked)
@@ -325,41 +352,51 @@ def look(
         return Looked(None, observed.hashed, observed.skipped, observed.unreadable, linked)
     old = Tree.empty(engine.algorithm) if first else engine.tree
     if not accept_empty:
-        _refuse_sudden_emptiness(engine, observed, old)
+        _refuse_sudden_emptiness(engine.root, observed, old)
     folder = assemble(old, observed)
     assert folder is not None
     tree = Tree(engine.algorithm, folder)
-    return Looked(tree, observed.hashed, observed.skipped, observed.unreadable, linked)
+    nodes = _nodes(tree, observed)
+    return Looked(tree, observed.hashed, observed.skipped, observed.unreadable, linked, nodes)
 
 
-def _before(engine: Engine) -> tuple[Previous, bool]:
+def _nodes(tree: Tree, observed: Observed) -> list[Node]:
+    """All nodes, where those of some folders were put together on the way; none elsewhere."""
+    stored = {path: seen.stored for path, seen in observed.folders.items() if seen.stored}
+    nodes = nodes_of(tree.algorithm, paths.ROOT, tree.root, stored) if stored else []
+    return nodes + [node for each in stored.values() for node in each.nodes]
+
+
+def _before(recorded: RecordedTree, trees: TreeStore, id_size: int) -> tuple[Previous, bool]:
     """What is known, by the cheapest way, and whether this is the first scan ever."""
-    if engine.recorded.in_memory:
-        return TreeBefore(engine.tree), False
-    if engine.trees.head() is None:
+    if recorded.in_memory:
+        return TreeBefore(recorded.tree), False
+    if trees.head() is None:
         return NothingBefore(), True
-    listings = engine.trees.listings()
+    listings = trees.listings()
     if listings is None:
-        return TreeBefore(engine.tree), False
-    engine.recorded.remember(listings)
-    return ListingsBefore(listings, engine.algorithm.size), False
+        return TreeBefore(recorded.tree), False
+    recorded.remember(listings)
+    return ListingsBefore(listings, id_size), False
 
 
-def _walk(engine: Engine, walker: Walker) -> Observed:
+@contextlib.contextmanager
+def _available(root: Path) -> Iterator[None]:
+    """What the system says where the workspace cannot be read, in our words."""
     try:
-        return walker.walk()
+        yield
     except OSError as error:
         raise UnavailableError(
-            f"{engine.root} cannot be read: {error.strerror or error}",
+            f"{root} cannot be read: {error.strerror or error}",
             hint="the index keeps its last state; check the folder and its permissions",
         ) from error
 
 
-def _refuse_sudden_emptiness(engine: Engine, observed: Observed, old: Tree) -> None:
+def _refuse_sudden_emptiness(root: Path, observed: Observed, old: Tree) -> None:
     seen = observed.folders[paths.ROOT]
     shows_nothing = seen.entries == {} and not seen.folders
-    if shows_nothing and old.root.entries and is_bare(engine.root):
-        raise refuse_emptying(engine.root, old.root.totals.nodes)
+    if shows_nothing and old.root.entries and is_bare(root):
+        raise refuse_emptying(root, old.root.totals.nodes)
 
 
 def look_again(
@@ -376,13 +413,8 @@ def look_again(
         on_folder=on_folder, own=database_files(engine.layout), between=engine.between,
         large=engine.large,
     )  # fmt: skip
-    try:
+    with _available(engine.root):
         found = reconciling.reconcile(walker, before, dirty)
-    except OSError as error:
-        raise UnavailableError(
-            f"{engine.root} cannot be read: {error.strerror or error}",
-            hint="the index keeps its last state; check the folder and its permissions",
-        ) from error
     if before.root.entries and not found.tree.root.entries and is_bare(engine.root):
         raise refuse_emptying(engine.root, before.root.totals.nodes)
     return found
@@ -398,17 +430,6 @@ def all_of(root: Path, path: str) -> list[tuple[str, bool]]:
         if above and not stat.S_ISDIR(mode):
             return [(above, True)]
     return [(path, True)]
-
-
-def _document(
-    root: Root, looked: Looked, changes: Sequence[Change], carried: int, seconds: float
-) -> ScanDocument:
-    """The result of a scan."""
-    # The root already counted what it stands for; without changes it stands for an older step.
-    return scan_document(
-        root, [root] if changes else [], looked.hashed, carried,
-        Remarks(pairs(looked.skipped), pairs(looked.unreadable)), seconds,
-    )  # fmt: skip
 
 
 def known_scan(engine: Engine, before: Root, tree: Tree, seconds: float) -> ScanDocument:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from indexer.core import paths
 from indexer.core.clock import SystemClock
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.listing import Listing
@@ -31,7 +32,7 @@ from indexer.errors import MerkleError
 from indexer.scan import shared_walk
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous
 from indexer.scan.scopes import Scopes
-from indexer.scan.shared_walk import listed_parts, parts_on_disk, walk_shared
+from indexer.scan.shared_walk import is_worth_reading, listed_parts, walk_shared
 from indexer.scan.walk import Observed, Walker
 from indexer.store.noted import Noted
 from indexer.store.roots import Remarks
@@ -53,6 +54,8 @@ class FirstLook:
     scopes: Scopes
     observed: Observed
     began: float
+    declared: str | None = None
+    """What stands for the declared types, where that was found out meanwhile."""
 
     @property
     def unchanged(self) -> Standing | None:
@@ -76,7 +79,9 @@ class FirstLook:
         counts = standing and standing.counts
         if standing is None or counts is None:
             return None
-        if counts[JOURNAL] != journal_stamp(owned.layout) or counts[CONFIG] != _declared(owned):
+        if counts[JOURNAL] != journal_stamp(owned.layout):
+            return None
+        if counts[CONFIG] != (self.declared or _declared(owned)):
             return None
         return status_document(
             str(owned.root), owned.algorithm.name, standing.root, "current",
@@ -86,11 +91,16 @@ class FirstLook:
 
 
 def look_first(
-    owned: Owned, progress: Progress | None = None, *, may_fork: bool = False
+    owned: Owned,
+    progress: Progress | None = None,
+    *,
+    may_fork: bool = False,
+    counted: bool = False,
 ) -> FirstLook | None:
     """Look at everything, where what is recorded can be known without the database.
 
-    With `may_fork`, by several processes where that pays; only for a command of its own.
+    With `may_fork`, by several processes where that pays; only for a command of its own. With
+    `counted`, what `status` needs besides is loaded while others look.
     """
     began = time.monotonic()
     known = _known(owned)
@@ -100,14 +110,21 @@ def look_first(
     walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
     walker.progress = progress
     begin(progress, "scanning", "entries", standing.root.totals.nodes)
+    declared: list[str | None] = []
+
+    def load() -> None:
+        if counted and standing.counts is not None:
+            declared.append(_declared(owned))
+
     with no_cycle_collection():
         try:
             parts = listed_parts(listings) if may_fork else []
-            observed = walk_shared(walker, parts)
+            observed = walk_shared(walker, parts, load)
         except OSError:
             # The ordinary way says what is wrong.
             return None
-    return FirstLook(owned, standing, listings, walker.scopes, observed, began)
+    scopes, found = walker.scopes, declared[0] if declared else None
+    return FirstLook(owned, standing, listings, scopes, observed, began, found)
 
 
 def read_first(
@@ -124,16 +141,47 @@ def read_first(
     walker = _walker(owned, NothingBefore())
     walker.progress = progress
     begin(progress, "scanning", "entries")
-    parts = parts_on_disk(owned.root, walker.scopes)
-    if not parts:
+    if not is_worth_reading(owned.root, walker.scopes):
         return None
     with no_cycle_collection():
         try:
-            observed = walk_shared(walker, parts, meanwhile)
+            observed = walk_shared(walker, None, meanwhile)
         except OSError:
             # The ordinary way says what is wrong.
             return None
     return FirstLook(owned, None, {}, walker.scopes, observed, began)
+
+
+@contextlib.contextmanager
+def look_beside(
+    owned: Owned, watch: Callable[[str], int], keeps: Sequence[int]
+) -> Iterator[Callable[[], tuple[FirstLook, dict[str, int]] | None] | None]:
+    """Let another process look at everything and watch it while this one loads what it needs.
+
+    What it gives waits for the look and the numbers of the watches, and is None where anything has
+    changed; None itself where what is recorded cannot be known without the database.
+    """
+    began, known = time.monotonic(), _known(owned)
+    if known is None:
+        yield None
+        return
+    standing, listings = known
+    walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
+    with shared_walk.looked_beside(walker, watch, keeps) as answer:
+        if answer is None:
+            yield None
+            return
+
+        def found() -> tuple[FirstLook, dict[str, int]] | None:
+            told = answer()
+            if told is None:
+                return None
+            # The rules of the root, which tell when git's own have moved; others when need be.
+            walker.scopes.of(paths.ROOT)
+            first = FirstLook(owned, standing, listings, walker.scopes, told[0], began)
+            return (first, told[1]) if first.unchanged else None
+
+        yield found
 
 
 @contextlib.contextmanager

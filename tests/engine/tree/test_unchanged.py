@@ -18,10 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer.engine.owned import Owned
+from indexer.engine.tree import unchanged
 from indexer.engine.tree.unchanged import FirstLook, look_first
 from indexer.errors import MerkleError
 from indexer.scan.walk import Walker
 from indexer.service.workspace import Workspace
+from indexer.store.database import DatabaseError
 from indexer.store.layout import Layout
 from indexer.store.standing import forget_standing, read_listings, read_standing, write_standing
 from tests.support.engines import Engine
@@ -208,8 +210,14 @@ class Command(Workspace):
 
 @pytest.fixture
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests themselves may run beside a thread, which does no harm here."""
+    """The tests themselves may run beside a thread, which does no harm here.
+
+    Small trees are taken apart like large ones.
+    """
     monkeypatch.setattr("indexer.scan.shared_walk._may_fork", lambda: True)
+    monkeypatch.setattr("indexer.scan.shared_walk._WORTH", 0)
+    monkeypatch.setattr("indexer.scan.shared_walk._SMALLEST", 2)
+    monkeypatch.setattr("indexer.scan.shared_walk._LEVELS", 1)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
 
 
@@ -241,6 +249,31 @@ def test_what_it_finds_is_found_out(indexed: Path, action: str) -> None:
 
 
 @pytest.mark.usefixtures("forking")
+def test_what_status_needs_besides_is_found_out_meanwhile(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: list[Path] = []
+    found_out = unchanged._declared
+
+    def declared(owned: Owned) -> str | None:
+        asked_for.append(owned.root)
+        return found_out(owned)
+
+    monkeypatch.setattr(unchanged, "_declared", declared)
+    expected = asked(indexed, lambda opened: opened.status())
+    asked_for.clear()
+    with Command.open(indexed) as opened:
+        assert opened.status() == expected
+        assert opened._engine is None
+    assert asked_for == [indexed]
+    # Where it is another than what was counted with, it is counted anew.
+    monkeypatch.setattr(unchanged, "_declared", lambda owned: "another")
+    with Command.open(indexed) as opened:
+        assert opened.status() == expected
+        assert opened._engine is not None
+
+
+@pytest.mark.usefixtures("forking")
 def test_a_first_scan_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for root in (tmp_path / "one", tmp_path / "other"):
         for number in range(20):
@@ -263,6 +296,47 @@ def test_a_first_scan_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     assert first_look(tmp_path / "other") is not None
     compare(tmp_path / "other")
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_database_that_cannot_be_made_beside_a_first_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said, the lock is let go of, and the next scan is as good as a first one."""
+    for number in range(20):
+        folder = tmp_path / f"f{number % 4}" / f"g{number}"
+        folder.mkdir(parents=True)
+        (folder / "file.py").write_text(f"x = {number}\n")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise DatabaseError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.engine.workspace.Database", refuse)
+        with Command.open(tmp_path, wait=0) as opened, pytest.raises(DatabaseError, match="room"):
+            opened.scan()
+    with Command.open(tmp_path, wait=0) as opened:
+        assert opened.scan()["added"] == 45
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_first_scan_that_is_broken_off_beside_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        folder = tmp_path / f"f{number % 4}" / f"g{number}"
+        folder.mkdir(parents=True)
+        (folder / "file.py").write_text(f"x = {number}\n")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.scan.shared_walk._take", interrupt)
+        with Command.open(tmp_path, wait=0) as opened, pytest.raises(KeyboardInterrupt):
+            opened.scan()
+    with Command.open(tmp_path, wait=0) as opened:
+        assert opened.scan()["added"] == 45
 
 
 # -- whatever is done

@@ -1,0 +1,70 @@
+"""A look at everything by another process, begun before what the service is made of is loaded.
+
+Loading it takes as long as the look. The other process sets a watch on each folder before it looks
+at it, on the descriptor that both have: what happens from then on is kept there by the kernel for
+the service. Where anything has changed, or cannot be told, the service looks itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from indexer.engine.owned import Owned
+from indexer.engine.tree.unchanged import FirstLook, look_beside
+from indexer.errors import MerkleError
+from indexer.store.lock import SERVICE_ROLE
+from indexer.watch.watcher import WatchesAhead, watches_ahead
+
+
+class SeenAhead(NamedTuple):
+    """What was seen, and the watches that were set before."""
+
+    look: FirstLook
+    watches: WatchesAhead
+    watched: Mapping[str, int]
+
+
+class Ahead:
+    """The workspace, owned for a service, and the look that is under way."""
+
+    def __init__(self, owned: Owned, watches: WatchesAhead) -> None:
+        self.owned, self._watches = owned, watches
+        self._looking = contextlib.ExitStack()
+        self._answer: Callable[[], tuple[FirstLook, dict[str, int]] | None] | None = None
+
+    @classmethod
+    def begin(cls, root: Path) -> Self | None:
+        """Begin, where what is recorded is known without the database; None elsewhere."""
+        with contextlib.ExitStack() as opening:
+            try:
+                owned = Owned(root, role=SERVICE_ROLE, wait=0.0)
+                opening.callback(owned.release)
+                watches = watches_ahead(root)
+                if watches is None:
+                    return None
+                ahead = cls(owned, watches)
+                opening.callback(ahead.close)
+                look = look_beside(owned, watches.add, keeps=(watches.number,))
+                ahead._answer = ahead._looking.enter_context(look)
+            except (MerkleError, OSError):
+                # The ordinary way waits, or says what is wrong.
+                return None
+            if ahead._answer is None:
+                return None
+            opening.pop_all()
+            return ahead
+
+    def take(self) -> SeenAhead | None:
+        """Wait for what was seen, once; None where the service has to look itself."""
+        with self._looking:
+            found = self._answer() if self._answer is not None else None
+        return None if found is None else SeenAhead(found[0], self._watches, found[1])
+
+    def close(self) -> None:
+        """End what is under way, and let go of what nobody has taken over."""
+        self._looking.close()
+        self._watches.discard()
+        self.owned.release()

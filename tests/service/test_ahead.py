@@ -1,0 +1,161 @@
+"""The first look of a service by another process, which watches before it looks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.engine.tree.scan import scan
+from indexer.engine.workspace import Engine
+from indexer.errors import LockedError
+from indexer.service.ahead import Ahead
+from indexer.service.writing_thread import WritingThread
+from indexer.watch.debounce import Timing
+
+FAST = Timing(quiet=0.01, longest=0.1, settle=0.05, longest_settle=0.5)
+
+
+@pytest.fixture
+def indexed(sample: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace that was scanned. The tests may run beside a thread, which does no harm here."""
+    monkeypatch.setattr("indexer.scan.shared_walk._may_fork", lambda: True)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    (sample / ".gitignore").write_text("*.log\n")
+    time.sleep(0.025)
+    with Engine.create(sample) as engine:
+        scan(engine)
+    return sample
+
+
+@pytest.fixture
+def serve(until: Callable[..., Any]) -> Iterator[Callable[[Path, Ahead], WritingThread]]:
+    """Start what keeps a workspace true; stopped in the end whatever happened."""
+    started: list[WritingThread] = []
+
+    def begin(root: Path, ahead: Ahead) -> WritingThread:
+        engine = Engine(root, owned=ahead.owned)
+        keeper = WritingThread(engine, timing=FAST, ahead=ahead)
+        started.append(keeper)
+        keeper.start()
+        until(lambda: keeper.health().state != "starting", "the first look is taken over")
+        return keeper
+
+    yield begin
+    for keeper in started:
+        keeper.stop()
+        keeper.engine.close()
+
+
+def _folders(root: Path) -> int:
+    return sum(".merkle" not in Path(folder).parts for folder, _, _ in os.walk(root))
+
+
+def test_nothing_is_looked_at_again(
+    indexed: Path, serve: Callable[[Path, Ahead], WritingThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    monkeypatch.setattr("indexer.engine.tree.scan.Walker", None)
+    with closing(ahead):
+        keeper = serve(indexed, ahead)
+        assert keeper.health().state == "watching"
+        assert keeper.health().watches == _folders(indexed)
+        assert keeper.catch_up()
+
+
+def _edit(root: Path) -> None:
+    (root / "pkg0" / "new.py").write_text("x = 1\n")
+
+
+def _move(root: Path) -> None:
+    (root / "pkg0").rename(root / "moved")
+    (root / "moved" / "new.py").write_text("x = 1\n")
+
+
+def _replace(root: Path) -> None:
+    shutil.rmtree(root / "pkg0")
+    (root / "pkg0" / "deep").mkdir(parents=True)
+    (root / "pkg0" / "deep" / "new.py").write_text("x = 1\n")
+
+
+@pytest.mark.parametrize("change", [_edit, _move, _replace])
+@pytest.mark.parametrize("when", ["before", "after the look", "later"])
+def test_whatever_happens_is_seen(
+    indexed: Path,
+    serve: Callable[[Path, Ahead], WritingThread],
+    from_nothing: Callable[[Path], str],
+    change: Callable[[Path], None],
+    when: str,
+) -> None:
+    if when == "before":
+        change(indexed)
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        if when == "after the look":
+            # It is over, and nobody reads the events yet.
+            seen = ahead.take()
+            assert seen is not None
+            ahead.take = lambda: seen  # type: ignore[method-assign]
+            change(indexed)
+        keeper = serve(indexed, ahead)
+        if when == "later":
+            change(indexed)
+        assert keeper.catch_up()
+        head = keeper.engine.trees.head()
+        assert head is not None
+        assert head.root.hex() == from_nothing(indexed)
+        assert keeper.health().watches == _folders(indexed)
+        # What comes after that, too, and what a rule leaves out not.
+        (indexed / "pkg1" / "more.py").write_text("y = 2\n")
+        (indexed / "pkg1" / "more.log").write_text("left out\n")
+        assert keeper.catch_up()
+        head = keeper.engine.trees.head()
+        assert head is not None
+        assert head.root.hex() == from_nothing(indexed)
+
+
+def test_the_rules_of_git_are_followed(
+    indexed: Path,
+    serve: Callable[[Path, Ahead], WritingThread],
+    from_nothing: Callable[[Path], str],
+) -> None:
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        keeper = serve(indexed, ahead)
+        (indexed / ".git" / "info").mkdir(parents=True)
+        (indexed / ".git" / "info" / "exclude").write_text("*.py\n")
+        assert keeper.catch_up()
+        head = keeper.engine.trees.head()
+        assert head is not None
+        assert head.root.hex() == from_nothing(indexed)
+
+
+def test_what_nobody_takes_over_is_let_go_of(indexed: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with pytest.raises(LockedError):
+        Engine(indexed, wait=0)
+    ahead.close()
+    Engine(indexed, wait=0).close()
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_there_is_nothing_to_begin_with(indexed: Path, tmp_path: Path) -> None:
+    """Without an index, while somebody else has it, and where it has never been scanned."""
+    (tmp_path / "new").mkdir()
+    assert Ahead.begin(tmp_path / "new") is None
+    with Engine(indexed):
+        assert Ahead.begin(indexed) is None
+    Engine.create(tmp_path / "new").close()
+    assert Ahead.begin(tmp_path / "new") is None
+    Engine(tmp_path / "new", wait=0).close()
