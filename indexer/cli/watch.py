@@ -166,6 +166,7 @@ def _background_text(document: BackgroundDocument) -> str:
 
 def _once(options: Globals) -> int:
     with ends_politely(), open_workspace(options) as workspace:
+        workspace.goes_on_with = "regenerate"
         scanned = workspace.scan()
         with workspace.as_scanned():
             # As the watcher itself: models only as far as it may ask them unasked.

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from indexer.core.patterns import pattern
 from indexer.generators.lines import cut, head, shown, squeezed
 
 READ = 512 * 1024
 MAX_LINE = 1000
 MAX_LEAD = 400
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_NOT_PROSE = re.compile(
+_ATX = pattern(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = pattern(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = pattern(r" {0,3}(`{3,}|~{3,})")
+_NOT_PROSE = pattern(
     r"\s*(?:[-*+>|]|\d+[.)]\s|<|\[!\[|!\[|\{%|:::|={3,}|-{3,}|\[[^\]]+\]:|import )"
 )
-_IMAGE = re.compile(r"!\[[^\]\[]*\]\([^()]*\)")
-_LINK = re.compile(r"\[([^\]\[]*)\](?:\([^()]*\)|\[[^\]\[]*\])")
-_FRONT_TITLE = re.compile(r"title\s*[:=]\s*(.+)")
-_ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}\s*$")
-_DIRECTIVE = re.compile(r"\.\. |:[\w-]+:")
+_IMAGE = pattern(r"!\[[^\]\[]*\]\([^()]*\)")
+_LINK = pattern(r"\[([^\]\[]*)\](?:\([^()]*\)|\[[^\]\[]*\])")
+_FRONT_TITLE = pattern(r"title\s*[:=]\s*(.+)")
+_ADORNMENT = pattern(r"([=\-`:'\"~^_*+#<>.])\1{2,}\s*$")
+_DIRECTIVE = pattern(r"\.\. |:[\w-]+:")
 
 
 class Heading(NamedTuple):

@@ -71,6 +71,9 @@ class Workspace(Methods):
     may_fork = False
     """Whether this process does nothing else, so that it may fork where that is faster."""
 
+    goes_on_with: str | None = None
+    """The operation that comes after a scan in any case: it is loaded while others look."""
+
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
         self.root = root
         self._client = client
@@ -267,7 +270,8 @@ class Workspace(Methods):
         document: Any = None
         first: FirstLook | None = None
         try:
-            first = look_first(owned, progress, may_fork=self.may_fork)
+            ahead = self._load_ahead if self.goes_on_with is not None else None
+            first = look_first(owned, progress, may_fork=self.may_fork, meanwhile=ahead)
             if first is None and name == "scan" and self.may_fork:
                 # The database library is loaded while others have begun to read.
                 first = read_first(owned, progress, _load_engine)
@@ -284,6 +288,11 @@ class Workspace(Methods):
             return document
         self._take(self._opened(owned, first))
         return None
+
+    def _load_ahead(self) -> None:
+        _load_engine()
+        if self.goes_on_with is not None:
+            _ = OPERATIONS[self.goes_on_with].function
 
     def _read_beside(self) -> None:
         """Let another process read the files to be checked, while this one checks the rest."""

@@ -113,8 +113,9 @@ class GeneratorPool:
             self._ahead = {task: begun.get(task) or self._ahead[task] for task in tasks}
 
     def _with_facts(self, tasks: Iterable[FileSource]) -> list[FileSource]:
-        lacks = self._code.lacks
-        return [one._replace(facts=lacks(one.path, one.content_id)) for one in tasks]
+        keyed = [(one, facts_key(one.path, one.content_id)) for one in tasks]
+        lacking = self._code.lacking({key for _, key in keyed})
+        return [one._replace(facts=key in lacking) for one, key in keyed]
 
     def _begun(
         self, workers: HelperProcesses, tasks: Sequence[FileSource]

@@ -86,11 +86,16 @@ class FirstLook:
 
 
 def look_first(
-    owned: Owned, progress: Progress | None = None, *, may_fork: bool = False
+    owned: Owned,
+    progress: Progress | None = None,
+    *,
+    may_fork: bool = False,
+    meanwhile: Callable[[], object] | None = None,
 ) -> FirstLook | None:
     """Look at everything, where what is recorded can be known without the database.
 
-    With `may_fork`, by several processes where that pays; only for a command of its own.
+    With `may_fork`, by several processes where that pays; only for a command of its own. Then
+    `meanwhile` is done here while the others look.
     """
     began = time.monotonic()
     known = _known(owned)
@@ -103,7 +108,7 @@ def look_first(
     with no_cycle_collection():
         try:
             parts = listed_parts(listings) if may_fork else []
-            observed = walk_shared(walker, parts)
+            observed = walk_shared(walker, parts, meanwhile)
         except OSError:
             # The ordinary way says what is wrong.
             return None
