@@ -11,8 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.core.patterns import pattern
 from indexer.errors import UsageError
@@ -21,8 +20,7 @@ VERSION: Final = "1"
 """Moves with every change to what `mask` does: fingerprints of what is masked have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Where in a text a secret stands and what kind it is; never the secret itself."""
 
     kind: str
@@ -325,8 +323,7 @@ _ORDINARY: Final = pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """A token format that names its issuer."""
 
     kind: str

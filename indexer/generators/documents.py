@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ _NOT_PROSE = pattern(
 _IMAGE = pattern(r"!\[[^\]\[]*\]\([^()]*\)")
 _LINK = pattern(r"\[([^\]\[]*)\](?:\([^()]*\)|\[[^\]\[]*\])")
 _FRONT_TITLE = pattern(r"title\s*[:=]\s*(.+)")
+_MARKS = frozenset("=-`:'\"~^_*+#<>.")
 _ADORNMENT = pattern(r"([=\-`:'\"~^_*+#<>.])\1{2,}\s*$")
 _DIRECTIVE = pattern(r"\.\. |:[\w-]+:")
 
@@ -122,9 +124,9 @@ def _read_rst(content: bytes) -> Document:
         line = lines[at]
         at += 1
         below = lines[at] if at < len(lines) else ""
-        adorned = _ADORNMENT.match(below)
+        adorned = _adornment(below)
         if line.strip() and adorned and len(below.rstrip()) >= len(line.rstrip()):
-            if not _ADORNMENT.match(line):
+            if not _adornment(line):
                 # With a line above, too, it is another level.
                 mark = (adorned[1], at > 1 and lines[at - 2].rstrip() == below.rstrip())
                 if mark not in levels:
@@ -133,9 +135,14 @@ def _read_rst(content: bytes) -> Document:
                 at += 1
         elif not line.strip() or line[0] in " \t" or _DIRECTIVE.match(line):
             document.end_paragraph()
-        elif not _ADORNMENT.match(line):
+        elif not _adornment(line):
             document.prose(line)
     return document
+
+
+def _adornment(line: str) -> re.Match[str] | None:
+    # Most lines begin with a letter, and that is quicker to see.
+    return _ADORNMENT.match(line) if line[:1] in _MARKS else None
 
 
 _READERS = {"markdown": _read_markdown, "rst": _read_rst}

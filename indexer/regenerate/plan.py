@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from indexer.core import paths
@@ -13,8 +12,7 @@ from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """What planning needs to know of a declared type."""
 
     type: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from indexer.core.patterns import pattern
 
@@ -39,8 +39,7 @@ _NOT_SYMBOLS = (
 _PLAIN_LABELS = frozenset(("text", "binary", "json", "yaml", "toml", "ini"))
 
 
-@dataclass(frozen=True, slots=True)
-class Gist:
+class Gist(NamedTuple):
     """What was read from a body; any part may be empty."""
 
     title: str
