@@ -89,6 +89,7 @@ LATE = {
     "cli.watch": {
         "indexer.service.run",
         "indexer.service.served",  # only with --background
+        "indexer.store.memory",  # only the service itself
         "indexer.watch.debounce",  # only the service itself
         "indexer.web.application",  # only with its page
         "webbrowser",  # only with --open

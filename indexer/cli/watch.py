@@ -184,7 +184,10 @@ def _once(options: Globals) -> int:
 def _serve(options: Globals, idle_exit: float | None, web: int | None, opens: bool) -> int:
     # Imported late: `--once` needs neither the observer nor the server.
     from indexer.service.run import run_service
+    from indexer.store.memory import keep_one_heap
     from indexer.watch.debounce import Timing
+
+    keep_one_heap()
 
     root = root_of(options)
     page = None if web is None else _page(web)

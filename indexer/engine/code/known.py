@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from indexer.core import paths
@@ -48,6 +48,8 @@ class KnownFacts:
     def __init__(self, store: CodeStore) -> None:
         self.store = store
         self._lock = threading.Lock()
+        self.content_ids: Callable[[], Mapping[bytes, bytes]] = dict
+        """Those that others have in memory, so as not to hold them twice."""
         self._numbers: dict[FactsKey, int] | None = None
         self._next: int | None = None
         self.complete_below: dict[str, ContentId] = {}
@@ -67,9 +69,11 @@ class KnownFacts:
                 if known is None:
                     known = {}
                     endings: dict[str, str] = {}
+                    same = self.content_ids()
                     for one in self.store.known():
                         # Many have the same one: it is held once.
-                        key = (one.content_id, endings.setdefault(one.ending, one.ending))
+                        ending = endings.setdefault(one.ending, one.ending)
+                        key = (ContentId(same.get(one.content_id, one.content_id)), ending)
                         if _is_of_today(one):
                             known[key] = one.number
                         else:

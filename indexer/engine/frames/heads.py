@@ -51,6 +51,7 @@ class HeadCache:
         self.store = store
         self._postings = postings
         self._code = code
+        code.content_ids = lambda: self._same(3)
         self._lock = threading.RLock()
         self._moving = threading.Lock()
         """Held for moments only, unlike the other, which is held while a batch is stored."""
@@ -308,8 +309,7 @@ class HeadCache:
     def _same(self, field: int) -> dict[bytes, bytes]:
         """The hashes that heads hold in one of their fields, so as not to hold them twice."""
         slots = self._slots or {}
-        # The field's number decides the type.
-        # Copied: the writing thread may add a head meanwhile.
+        # Copied: the writing thread may add a head meanwhile. The number decides the type.
         return {
             head[field]: head[field]  # type: ignore[misc]
             for heads in slots.copy().values()
