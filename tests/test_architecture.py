@@ -86,6 +86,7 @@ LATE = {
         "indexer.shared.masking",
         "indexer.shared.seal",
     },  # most workspaces have no team
+    "cli.units": {"plistlib"},  # only for launchd
     "cli.watch": {
         "indexer.service.run",
         "indexer.service.served",  # only with --background
@@ -109,6 +110,7 @@ LATE = {
     # only where the file of a generated frame is gone
     "engine.frames.states": {"indexer.engine.search.manifests"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
+    "engine.make.processes": {"concurrent.futures"},  # loads `logging`; a few files need none
     "engine.search.corpus": {"indexer.engine.search.stored_corpus"},  # a service does without
     "engine.durable.validate": {"indexer.engine.durable.session_checks"},
     # most workspaces have no such file; only `config` shows an address

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +27,8 @@ from indexer.generators.registry import make_generator
 from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from indexer.engine.frames.opened import Frames
 
 MANY: Final = 400
