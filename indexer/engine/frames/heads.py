@@ -51,7 +51,6 @@ class HeadCache:
         self.store = store
         self._postings = postings
         self._code = code
-        code.content_ids = lambda: self._same(3)
         self._lock = threading.RLock()
         self._moving = threading.Lock()
         """Held for moments only, unlike the other, which is held while a batch is stored."""
@@ -250,7 +249,7 @@ class HeadCache:
         known = self._bodies
         if known is None:
             with self._lock:
-                known = self._bodies = self._bodies or self.store.known_bodies(self._same(2))
+                known = self._bodies = self._bodies or self.store.known_bodies(self.same(2))
         return known
 
     def has_body(self, content: BodyHash) -> bool:
@@ -303,10 +302,10 @@ class HeadCache:
         known = self._frames
         if known is None:
             with self._lock:
-                known = self._frames = self._frames or self.store.frame_seqs(self._same(0))
+                known = self._frames = self._frames or self.store.frame_seqs(self.same(0))
         return known
 
-    def _same(self, field: int) -> dict[bytes, bytes]:
+    def same(self, field: int) -> dict[bytes, bytes]:
         """The hashes that heads hold in one of their fields, so as not to hold them twice."""
         slots = self._slots or {}
         # Copied: the writing thread may add a head meanwhile. The number decides the type.
