@@ -86,10 +86,12 @@ LATE = {
         "indexer.shared.masking",
         "indexer.shared.seal",
     },  # most workspaces have no team
+    "cli.units": {"plistlib"},  # only for launchd
     "cli.watch": {
         "indexer.service.ahead",  # before, and beside which, the rest is loaded
         "indexer.service.run",
         "indexer.service.served",  # only with --background
+        "indexer.store.memory",  # only the service itself
         "indexer.watch.debounce",  # only the service itself
         "indexer.web.application",  # only with its page
         "webbrowser",  # only with --open
@@ -109,6 +111,7 @@ LATE = {
     # only where the file of a generated frame is gone
     "engine.frames.states": {"indexer.engine.search.manifests"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
+    "engine.make.processes": {"concurrent.futures"},  # loads `logging`; a few files need none
     "engine.search.corpus": {"indexer.engine.search.stored_corpus"},  # a service does without
     "engine.durable.validate": {"indexer.engine.durable.session_checks"},
     # most workspaces have no such file; only `config` shows an address

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import plistlib
 import re
 import sys
 from pathlib import Path
@@ -103,6 +102,9 @@ def _plist(root: Path, line: list[str]) -> str:
         "ThrottleInterval": 10,
         "ProcessType": "Background",
     }
+    # Imported late: `watch` loads this module, and prints a unit once in its life.
+    import plistlib
+
     try:
         return plistlib.dumps(document, sort_keys=False).decode()
     except (ValueError, UnicodeError):

@@ -168,6 +168,7 @@ def _background_text(document: BackgroundDocument) -> str:
 
 def _once(options: Globals) -> int:
     with ends_politely(), open_workspace(options) as workspace:
+        workspace.goes_on_with = "regenerate"
         scanned = workspace.scan()
         with workspace.as_scanned():
             # As the watcher itself: models only as far as it may ask them unasked.
@@ -205,8 +206,10 @@ def _serve_with(
 ) -> int:
     # Imported late: while the first look is under way.
     from indexer.service.run import run_service
+    from indexer.store.memory import keep_one_heap
     from indexer.watch.debounce import Timing
 
+    keep_one_heap()
     page = None if web is None else _page(web)
     settings = load_settings(root, {"watch.idle_exit": idle_exit})
     line = None if options.quiet else StatusLine(live=is_terminal())

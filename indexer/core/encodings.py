@@ -9,9 +9,8 @@ import re
 import threading
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.errors import UncheckedError, UsageError
 
@@ -47,8 +46,7 @@ class TokenTableError(UncheckedError):
     code = "token_table"
 
 
-@dataclass(frozen=True, slots=True)
-class EncodingFacts:
+class EncodingFacts(NamedTuple):
     """What defines an encoding besides its rank table."""
 
     name: str

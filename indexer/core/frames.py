@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, NewType
 
@@ -77,8 +76,7 @@ class ChildBody(NamedTuple):
     body: BodyHash | None
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """An immutable piece of context about one node."""
 
     frame_id: FrameId

@@ -11,17 +11,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from indexer.core.patterns import pattern
 from indexer.errors import UsageError
 
 VERSION: Final = "1"
 """Moves with every change to what `mask` does: fingerprints of what is masked have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Where in a text a secret stands and what kind it is; never the secret itself."""
 
     kind: str
@@ -230,8 +229,8 @@ def _eager_spans(text: str) -> Iterator[_Span]:
     yield from _private_keys(text, likely=False)
     lower = _lower(text)
     yield from _likely_values(text, lower)
-    for kind, pattern in _EAGER.items():
-        for match in pattern.finditer(lower):
+    for kind, eager in _EAGER.items():
+        for match in eager.finditer(lower):
             yield *match.span("value"), kind
     name = _SECRET_NAME.search(lower)
     while name:
@@ -300,22 +299,22 @@ def _drawn_or_long(value: str) -> bool:
 _LONGEST_CHOSEN: Final = 64
 """Characters of a password that a person would choose; longer ones look drawn."""
 
-_MARKERS: Final = re.compile(r"(?:\[redacted:[a-z_0-9]+\])+")
-_LETTER_TO_DIGIT: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
-_WORD: Final = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
-_UUID: Final = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_LAST_PART: Final = re.compile(r"[A-Za-z0-9]*\Z")
-_FILLED: Final = re.compile(r"(?i)xxxx|your[_-]|placeholder|redacted|\.\.\.")
-_STAND_IN: Final = re.compile(
+_MARKERS: Final = pattern(r"(?:\[redacted:[a-z_0-9]+\])+")
+_LETTER_TO_DIGIT: Final = pattern(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+_WORD: Final = pattern(r"[A-Z]?[a-z]{4,}|[A-Z]{5,}")
+_UUID: Final = pattern(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_LAST_PART: Final = pattern(r"[A-Za-z0-9]*\Z")
+_FILLED: Final = pattern(r"(?i)xxxx|your[_-]|placeholder|redacted|\.\.\.")
+_STAND_IN: Final = pattern(
     r"(?i)example|placeholder|change_?me|dummy|sample|redacted|your[_-]|xxxx|"
     r"00000|12345|abcdef|[<>{}$*%]|\.\.\."
 )
 # What a person writes where a password belongs: a way to one, or a word for one.
-_TEMPLATE: Final = re.compile(
+_TEMPLATE: Final = pattern(
     r"(?i)\A[$%<{@&~./]|\$[({]|\{\{|\{[a-z_.0-9]*\}|%[sd(]|<|://|\*\*\*|\.\.\.|xxxx"
     r"|example|placeholder|change[_-]?me|dummy|sample|redacted|your[_-]|replace|insert"
 )
-_ORDINARY: Final = re.compile(
+_ORDINARY: Final = pattern(
     r"(?i)(?:my|the|a|some|test|user|db|app|new|old|bad|wrong)?[_-]?"
     r"(?:pass|password|passwd|passphrase|pwd|secret|token|key|credentials?|none|null|nil|true"
     r"|false|yes|no|on|off|string|str|text|undefined|default|empty|unset|required|optional|hidden"
@@ -324,8 +323,7 @@ _ORDINARY: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     """A token format that names its issuer."""
 
     kind: str
@@ -378,18 +376,18 @@ _ISSUED: Final = (
 )
 _PREFIXES: Final = [(prefix, rule) for rule in _ISSUED for prefix in rule.prefixes]
 
-_PEM_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_BODY: Final = re.compile(r"[A-Za-z0-9+/]{40}")
-_PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_BEGIN: Final = pattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_BODY: Final = pattern(r"[A-Za-z0-9+/]{40}")
+_PEM_END: Final = pattern(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 # What is left of a key that was cut off: its lines, in a file, a string literal or an outline.
-_PEM_REST: Final = re.compile(r"[A-Za-z0-9+/=\s\\|…]*")
+_PEM_REST: Final = pattern(r"[A-Za-z0-9+/=\s\\|…]*")
 
 # From here on the patterns read text in lower case, except those for values.
-_BEARER: Final = re.compile(r"""\bbearer\s+(?P<value>[^\s"'`<>,;]{4,})""")
-_URL_PASSWORD: Final = re.compile(
+_BEARER: Final = pattern(r"""\bbearer\s+(?P<value>[^\s"'`<>,;]{4,})""")
+_URL_PASSWORD: Final = pattern(
     r"""://(?P<user>[^\s/:@"'`]{0,100}):(?P<value>[^\s/@,"'`…]{1,300})(?P<end>[@…])"""
 )
-_STORE: Final = re.compile(
+_STORE: Final = pattern(
     r"(?:amqps?|clickhouse|cockroachdb|couchdb|db2|ftps?|jdbc:[a-z]+|ldaps?|mariadb|mongodb|mqtts?"
     r"|mssql|mysqlx?|nats|neo4j|oracle|postgis|postgres|postgresql|redis|rediss|redshift|sftp|smtps?"
     r"|snowflake|sqlserver)(?:\+[a-z0-9]+)?\Z"
@@ -397,68 +395,68 @@ _STORE: Final = re.compile(
 # Names are recognised by the word in them; what makes it another word is excluded there. The
 # look-ahead only saves time.
 _KEYS: Final = r"(?:api|access|private|signing|encryption|account|auth)[_-]?"
-_SECRET_NAME: Final = re.compile(
+_SECRET_NAME: Final = pattern(
     r"(?=[acepst])(?:secret|passw(?:or)?d|passphrase|(?<![a-z])(?:pwd|pass)(?![a-z])"
     rf"|{_KEYS}key"
     r"|(?<![a-z])auth(?:entication)?(?![a-z])|credential"
     r"|session[_-]?id|connection[_-]?string"
     r"|token(?!s\b|s_|iz|_?(?:count|limit|type|budget|name|kind)))"
 )
-_HEADER_NAME: Final = re.compile(
+_HEADER_NAME: Final = pattern(
     r"(?:proxy-)?authorization|(?:set-)?cookie|x-[a-z-]{0,30}(?:token|key|secret|signature)"
 )
-_NAME_BEFORE: Final = re.compile(r"[a-z0-9_.:-]*\Z")
+_NAME_BEFORE: Final = pattern(r"[a-z0-9_.:-]*\Z")
 # How each of them begins, except those that end with `key`.
 _NAME_WORDS: Final = (
     "secret", "pass", "pwd", "auth", "credential", "session", "connection", "token",
 )  # fmt: skip
-_BEFORE_KEY: Final = re.compile(_KEYS + r"\Z")
+_BEFORE_KEY: Final = pattern(_KEYS + r"\Z")
 _LONGEST_BEFORE_KEY: Final = len("encryption_")
-_PASSWORD_NAME: Final = re.compile(
+_PASSWORD_NAME: Final = pattern(
     r"(?:passw(?:or)?d|passphrase|pwd|[_.-]pass|secret(?:[_-]?key)?(?:[_-]base)?)\Z"
 )
-_CLOUD_SECRET: Final = re.compile(r"secret[_-]?access[_-]?key\Z")
-_NO_SECRET: Final = re.compile(
+_CLOUD_SECRET: Final = pattern(r"secret[_-]?access[_-]?key\Z")
+_NO_SECRET: Final = pattern(
     r"hash|sha\d|md5|digest|checksum|fingerprint|public|url|uri|path|file|regex|pattern|:"
     r"|next|page|continuation|cursor|change|verification|session(?!.?secret)"
 )
 _ASSIGNED: Final = r"""[A-Za-z0-9_-]{0,30}["'`]?\]?[ \t]{0,8}(?::=|=>|==?|:)[ \t]{0,8}"""
-_LIKELY_VALUE: Final = re.compile(
+_LIKELY_VALUE: Final = pattern(
     r"""(?P<rest>[A-Za-z0-9_-]{0,30})(?P<named>["'`]?)\]?"""
     r"""(?P<gap>[ \t]{0,8})(?P<sign>:=|=>|==?|:|,|>)(?P<after>[ \t]{0,8})"""
     r"""(?:(?P<quote>["'`])(?P<quoted>[^\s"'`\\…]{4,300})(?:(?P=quote)|(?P<cut>…))"""
     r"""|(?P<bare>[^\s"'`\\,;&(){}\[\]<>…=]{4,300}={0,2})(?P<end>[\s\S]?))"""
 )
-_DRAWN: Final = re.compile(r"[A-Za-z0-9+/=_~!@#^&.-]+")
-_CALL: Final = re.compile(r"""\w\(["'`]""")
+_DRAWN: Final = pattern(r"[A-Za-z0-9+/=_~!@#^&.-]+")
+_CALL: Final = pattern(r"""\w\(["'`]""")
 _CODE_ENDS: Final = frozenset(",)}]>")
-_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_SIGNS: Final = re.compile(r"[!@#^&+~-]")
+_DOTTED: Final = pattern(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_SIGNS: Final = pattern(r"[!@#^&+~-]")
 # Names of other things, by dots, slashes or capitals; in the second, what only looks mixed.
-_REFERENCE: Final = re.compile(r"[A-Za-z_][\w-]*(?:[./:][\w-]+)+\Z|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
-_TERM: Final = re.compile(
+_REFERENCE: Final = pattern(r"[A-Za-z_][\w-]*(?:[./:][\w-]+)+\Z|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
+_TERM: Final = pattern(
     r"[A-Za-z_-]*(?:8|16|32|64|128|256|384|512)(?:_t)?|(?i:pbkdf2|oauth\d)"
     r"|(?i:(?:[a-z]+[_-])*(?:pass|password|passwd|pwd|secret|token|key|foo|bar|test)[_-]?\d{0,4})"
     r"|[A-Za-z]*[0-9]?(?:[A-Z][a-z]+){2,}"
 )
-_EAGER_VALUE: Final = re.compile(
+_EAGER_VALUE: Final = pattern(
     rf"{_ASSIGNED}(?:[rbfu]{{0,2}}"
     r"""(?:"(?P<double>[^"\\\n]*(?:\\.[^"\\\n]*)*)|'(?P<single>[^'\\\n]*(?:\\.[^'\\\n]*)*)|`(?P<back>[^`\n]+))"""
     r"""|(?P<bare>[^\s,;&"'`]+))"""
 )
 # `--token VALUE`, `password is VALUE`, `API key VALUE`.
-_SPOKEN_VALUE: Final = re.compile(
+_SPOKEN_VALUE: Final = pattern(
     r"""[a-z_-]{0,20}\s{1,4}(?:(?:is|was|of)\s{1,4})?["'`]?(?P<value>[^\s"'`,;]{6,})"""
 )
 _EAGER: Final = {
-    "header": re.compile(
+    "header": pattern(
         rf"(?=[acpsx])(?<![a-z0-9-])(?:{_HEADER_NAME.pattern})"
         r"""["'`]?[ \t]*[:=][ \t]*["'`]?(?P<value>[^\r\n"'`]+)"""
     ),
     "bearer": _BEARER,
-    "url_password": re.compile(r"""://[^\s/:@"']{0,100}:(?P<value>[^\s/@"']{1,300})@"""),
-    "flag": re.compile(
+    "url_password": pattern(r"""://[^\s/:@"']{0,100}:(?P<value>[^\s/@"']{1,300})@"""),
+    "flag": pattern(
         r"""(?<!\S)--?[a-z-]{0,30}(?:password|token|secret|key)[ =]["']?(?P<value>[^\s"']+)"""
     ),
-    "query": re.compile(r"""[?&](?:sig|signature|key|code|access)=(?P<value>[^&\s"'#]+)"""),
+    "query": pattern(r"""[?&](?:sig|signature|key|code|access)=(?P<value>[^&\s"'#]+)"""),
 }

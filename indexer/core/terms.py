@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -10,21 +9,24 @@ from typing import Final
 
 import xxhash
 
+from indexer.core.patterns import pattern
+
 MAX_CHARACTERS: Final = 1 << 16
 """How much of a text is indexed: what a reader would be shown of it is far shorter."""
 
 MAX_COUNT: Final = 255
 """A term that occurs more often than this says no more about a text."""
 
-_IDENTIFIER: Final = re.compile(r"\w+")
+_IDENTIFIER: Final = pattern(r"\w+")
 # Bytes of UTF-8 that cannot be in an identifier become blanks.
 _NO_BLANKS: Final = bytes(
     c if c > 127 or _IDENTIFIER.match(chr(c)) else ord(" ") for c in range(256)
 )
-_PART: Final = re.compile(r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+")
-_PART_OR_END: Final = re.compile(_PART.pattern + r"|\n")
-_ASCII_PART_OR_END: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|\n")
-_VOWEL: Final = re.compile(r"[aeiouy]")
+_PARTS: Final = r"[A-Z]+(?![^\W\d_A-Z])|[A-Z]?[^\W\d_A-Z]+|\d+"
+_PART: Final = pattern(_PARTS)
+_PART_OR_END: Final = pattern(_PARTS + r"|\n")
+_ASCII_PART_OR_END: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|\n")
+_VOWEL: Final = pattern(r"[aeiouy]")
 _LONGEST: Final = 64
 _REMEMBERED: Final = 100_000
 

@@ -6,9 +6,8 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from indexer.core.paths import on_screen
 from indexer.errors import UsageError
@@ -41,8 +40,7 @@ class ConfigError(UsageError):
     code = "bad_config"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a value came from: `flag`, `environment`, `user`, `file` or `default`."""
 
     kind: str
@@ -52,8 +50,7 @@ class Origin:
         return f"{self.kind} ({self.where})" if self.where else self.kind
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One thing that can be set: its key, unit, default and meaning."""
 
     key: str
@@ -65,7 +62,7 @@ class Setting:
     """The environment variable, where it is not called after the key."""
     only_user: bool = False
     """Whether a repository may not set it: it sends something somewhere, or spends, or signs."""
-    shown: Callable[[Any], Value] = field(default=lambda value: value)
+    shown: Callable[[Any], Value] = lambda value: value
     """The value as it may be seen; an address can hold a password."""
 
     @property
@@ -213,8 +210,7 @@ _BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 _SECTIONS: Final = frozenset(setting.key.partition(".")[0] for setting in SETTINGS)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The values in force. Times carry their unit in the name."""
 
     size_limit: int
@@ -236,8 +232,7 @@ class Settings:
     """What the file sets and a repository may not set."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What was found for some settings."""
 
     values: dict[str, Any]
@@ -314,7 +309,7 @@ def find_values(
             refused += [key] if where else []
             continue
         found.values[key], found.origins[key] = _checked(setting, value, origin), origin
-    return replace(found, refused=tuple(refused))
+    return found._replace(refused=tuple(refused))
 
 
 def user_file(variables: Mapping[str, str] | None = None) -> Path:

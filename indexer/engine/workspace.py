@@ -224,6 +224,8 @@ class Engine:
         self.database.close()
         self._standing = self._observed = self._counts = None
         self.database = self._open_database()
+        if self.in_turns:
+            self.database.serve()
         self.trees = self._open_trees()
         self.recorded = RecordedTree(self.trees)
         self._close_exchange()
@@ -401,6 +403,7 @@ class Engine:
         self._on_writing_thread = on_writing_thread
         # Loaded by one thread, before several ask for them.
         _ = self.frames.heads.slots
+        self.database.serve()
 
     @contextlib.contextmanager
     def looking_itself(self) -> Iterator[None]:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+
+from indexer.core.patterns import pattern
 
 # Nobody states a summary later than this; a licence of a thousand lines is not read through.
 CLIP = 4096
 MAX_SAID = 400
 
-_MARKER = re.compile(rb"^\s*(?:/\*+!?|\*+/|///?!?|//!|\*|#+!?|--+|;+)?[ \t]?")
-_CLOSER = re.compile(rb"\s*\*+/\s*$")
-_DECORATION = re.compile(rb"[-=*~_#/\\+.:<>|\s]*")
-_BOILERPLATE = re.compile(
+_MARKER = pattern(rb"^\s*(?:/\*+!?|\*+/|///?!?|//!|\*|#+!?|--+|;+)?[ \t]?")
+_CLOSER = pattern(rb"\s*\*+/\s*$")
+_DECORATION = pattern(rb"[-=*~_#/\\+.:<>|\s]*")
+_BOILERPLATE = pattern(
     rb"(?i)copyright|licen[cs]ed (?:under|to)|spdx-|all rights reserved|\(c\) ?\d{4}"
     rb"|permission is hereby granted|under the terms of|licen[cs]e agreement"
 )
-_DIRECTIVE = re.compile(
+_DIRECTIVE = pattern(
     rb"(?i)(?:eslint|jshint|jslint|globals? |prettier|istanbul|c8 ignore|@ts-|@flow|@jsx|<reference"
     rb"|go:|\+build|nolint|clang-|vim?:|-\*-|!/|region\b|endregion\b|pragma\b|type: ignore"
     rb"|todo\b|fixme\b|xxx\b|noinspection|@(?:file|fileoverview|module|author|since|version)\s*$)"
 )
-_TAG = re.compile(rb"@(?:file|fileoverview|brief|module|overview|summary|description)\s+")
-_ANY_TAG = re.compile(rb"@\w+")
-_INLINE_TAG = re.compile(rb"\{@\w+\s+([^{}]*)\}|</?[a-zA-Z][^<>]{0,40}>")
-_ENDS = re.compile(rb"[.!?](?=[\"')\]]*(?:\s|$))")
-_ABBREVIATION = re.compile(rb"(?i)(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|fig|eg|ie|[a-z])\.)$")
-_FIELD = re.compile(rb":\w+|>>>|[-*] |(?:Args|Arguments|Parameters|Returns|Raises|Yields):")
-_DOCSTRING = re.compile(rb"^[rRbBuU]{0,2}(\"\"\"|'''|\"|')")
+_TAG = pattern(rb"@(?:file|fileoverview|brief|module|overview|summary|description)\s+")
+_ANY_TAG = pattern(rb"@\w+")
+_INLINE_TAG = pattern(rb"\{@\w+\s+([^{}]*)\}|</?[a-zA-Z][^<>]{0,40}>")
+_ENDS = pattern(rb"[.!?](?=[\"')\]]*(?:\s|$))")
+_ABBREVIATION = pattern(rb"(?i)(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|fig|eg|ie|[a-z])\.)$")
+_FIELD = pattern(rb":\w+|>>>|[-*] |(?:Args|Arguments|Parameters|Returns|Raises|Yields):")
+_DOCSTRING = pattern(rb"^[rRbBuU]{0,2}(\"\"\"|'''|\"|')")
 
 
 def first_said(comments: Iterable[bytes]) -> bytes:

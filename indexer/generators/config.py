@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from indexer.core.patterns import pattern
 from indexer.core.secrets import is_secret_name
 from indexer.generators.lines import ELLIPSIS, cut, head, shown, squeezed
 
@@ -12,12 +13,12 @@ MAX_VALUE = 60
 
 # What is not closed ends with the text: looking for its end again from every place would take
 # a time that grows with the square of the length.
-_JSON = re.compile(
+_JSON = pattern(
     r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:"/]+|/', re.DOTALL
 )
-_YAML = re.compile(r"(['\"]?)([^\s#'\"\-\[\]{}&*!|>%@`][^:#\n]{0,80}?)\1\s*:(?:\s+(.*))?$")
-_TABLE = re.compile(r"\s*\[\[?\s*([^\[\]\n]{1,120}?)\s*\]\]?\s*(?:[#;].*)?$")
-_PAIR = re.compile(r"([\w.\"'-][^=:\n]{0,80}?)\s*[=:]\s*(.*)$")
+_YAML = pattern(r"(['\"]?)([^\s#'\"\-\[\]{}&*!|>%@`][^:#\n]{0,80}?)\1\s*:(?:\s+(.*))?$")
+_TABLE = pattern(r"\s*\[\[?\s*([^\[\]\n]{1,120}?)\s*\]\]?\s*(?:[#;].*)?$")
+_PAIR = pattern(r"([\w.\"'-][^=:\n]{0,80}?)\s*[=:]\s*(.*)$")
 
 Entry = tuple[str, str]
 

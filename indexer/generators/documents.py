@@ -6,23 +6,25 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from indexer.core.patterns import pattern
 from indexer.generators.lines import cut, head, shown, squeezed
 
 READ = 512 * 1024
 MAX_LINE = 1000
 MAX_LEAD = 400
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_NOT_PROSE = re.compile(
+_ATX = pattern(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = pattern(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = pattern(r" {0,3}(`{3,}|~{3,})")
+_NOT_PROSE = pattern(
     r"\s*(?:[-*+>|]|\d+[.)]\s|<|\[!\[|!\[|\{%|:::|={3,}|-{3,}|\[[^\]]+\]:|import )"
 )
-_IMAGE = re.compile(r"!\[[^\]\[]*\]\([^()]*\)")
-_LINK = re.compile(r"\[([^\]\[]*)\](?:\([^()]*\)|\[[^\]\[]*\])")
-_FRONT_TITLE = re.compile(r"title\s*[:=]\s*(.+)")
-_ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.])\1{2,}\s*$")
-_DIRECTIVE = re.compile(r"\.\. |:[\w-]+:")
+_IMAGE = pattern(r"!\[[^\]\[]*\]\([^()]*\)")
+_LINK = pattern(r"\[([^\]\[]*)\](?:\([^()]*\)|\[[^\]\[]*\])")
+_FRONT_TITLE = pattern(r"title\s*[:=]\s*(.+)")
+_MARKS = frozenset("=-`:'\"~^_*+#<>.")
+_ADORNMENT = pattern(r"([=\-`:'\"~^_*+#<>.])\1{2,}\s*$")
+_DIRECTIVE = pattern(r"\.\. |:[\w-]+:")
 
 
 class Heading(NamedTuple):
@@ -122,9 +124,9 @@ def _read_rst(content: bytes) -> Document:
         line = lines[at]
         at += 1
         below = lines[at] if at < len(lines) else ""
-        adorned = _ADORNMENT.match(below)
+        adorned = _adornment(below)
         if line.strip() and adorned and len(below.rstrip()) >= len(line.rstrip()):
-            if not _ADORNMENT.match(line):
+            if not _adornment(line):
                 # With a line above, too, it is another level.
                 mark = (adorned[1], at > 1 and lines[at - 2].rstrip() == below.rstrip())
                 if mark not in levels:
@@ -133,9 +135,14 @@ def _read_rst(content: bytes) -> Document:
                 at += 1
         elif not line.strip() or line[0] in " \t" or _DIRECTIVE.match(line):
             document.end_paragraph()
-        elif not _ADORNMENT.match(line):
+        elif not _adornment(line):
             document.prose(line)
     return document
+
+
+def _adornment(line: str) -> re.Match[str] | None:
+    # Most lines begin with a letter, and that is quicker to see.
+    return _ADORNMENT.match(line) if line[:1] in _MARKS else None
 
 
 _READERS = {"markdown": _read_markdown, "rst": _read_rst}

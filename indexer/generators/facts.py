@@ -14,7 +14,7 @@ from indexer.generators.documents import Document, Heading
 from indexer.generators.languages import ending_of
 from indexer.generators.lines import cut, shown
 from indexer.generators.parsed import ParsedFile
-from indexer.generators.treesitter import versions_for
+from indexer.generators.treesitter import versions, versions_for
 from indexer.generators.walk import MAX_COLLECTED, Symbol, Walk
 
 VERSION: Final = "1"
@@ -47,14 +47,18 @@ def facts_key(path: str, content_id: ContentId) -> FactsKey:
 
 
 @cache
-def facts_print(language: str) -> int:
-    """What stands for everything besides the file that has a say in its facts."""
+def facts_print(language: str | None) -> int:
+    """What stands for everything besides the file that has a say in its facts.
+
+    Without a language, in those of any file.
+    """
+    of_grammars = versions() if language is None else versions_for(language)
     parts = (
         "facts",
         VERSION,
         secrets.VERSION,
         postings.VERSION,
-        *(f"{k}={v}" for k, v in versions_for(language)),
+        *(f"{k}={v}" for k, v in of_grammars),
     )
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
     return int.from_bytes(digest[:8], "big")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from indexer.core.patterns import pattern
 from indexer.generators.lines import cut, head, shown, squeezed
 
 READ = 8 * 1024
@@ -38,9 +39,9 @@ _MAGIC = (
     (b"fLaC", "FLAC audio"),
 )
 _UTF16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_COMMENT = re.compile(r"\s*(?:#+!?|//+!?|/\*+|\*+/?|--+|;+|%+|<!--|\"\"\"|\"|REM\b|dnl\b)\s?")
-_TITLE = re.compile(r"<title[^<>]{0,200}>([^<>]{1,300})</title>", re.IGNORECASE)
-_EMPTY_SAID = re.compile(r"[\W_]*$", re.ASCII)
+_COMMENT = pattern(r"\s*(?:#+!?|//+!?|/\*+|\*+/?|--+|;+|%+|<!--|\"\"\"|\"|REM\b|dnl\b)\s?")
+_TITLE = pattern(r"<title[^<>]{0,200}>([^<>]{1,300})</title>", re.IGNORECASE)
+_EMPTY_SAID = pattern(r"[\W_]*$", re.ASCII)
 
 
 def as_text(content: bytes) -> bytes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from indexer.core.patterns import pattern
 
 _BY_SUFFIX: dict[str, str] = {}
 for _language, _suffixes in {
@@ -67,9 +67,9 @@ _BY_NAME = {
     "wscript": "python",
 }
 
-_INTERPRETER = re.compile(rb"#![^\n]{0,200}?\b(python|node|deno|bun|bash|zsh|sh|ruby|perl)")
+_INTERPRETER = pattern(rb"#![^\n]{0,200}?\b(python|node|deno|bun|bash|zsh|sh|ruby|perl)")
 # A text with a heading that is underlined, and with a directive or a role, is reStructuredText.
-_RST = re.compile(
+_RST = pattern(
     rb"(?s)(?:^|\n)[^\s][^\n]{2,}\n([=~^*#-])\1{2,}[ \t]*\n.*?\n(?:\.\. [\w:]|[^\n]{0,200}:\w+:`)"
 )
 _RST_WITHIN = 8192

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import codecs
-import re
+
+from indexer.core.patterns import pattern
 
 ELLIPSIS = "…"
 
 _CONTROL = bytes(set(range(32)) - set(b"\t\n")) + b"\x7f"
 # Other line ends, C1 controls, and marks that reorder what is read.
-_INVISIBLE = re.compile("[\x80-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_INVISIBLE = pattern("[\x80-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def shown(text: bytes) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from indexer.generators.base import FileInput
 from indexer.generators.bulk import is_minified
@@ -17,8 +17,7 @@ from indexer.generators.walk import Walk
 PARSED = 512 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedFile:
+class ParsedFile(NamedTuple):
     """What outlines and facts are made from."""
 
     name: str

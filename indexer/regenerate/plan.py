@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from indexer.core import paths
@@ -13,8 +12,7 @@ from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """What planning needs to know of a declared type."""
 
     type: str
@@ -75,6 +73,9 @@ EVERY_TYPE = "*"
 HeadOf = Callable[[str, str], Head | None]
 """The head of a type at (path, agent)."""
 
+Entering = Callable[[Sequence[str]], None]
+"""Told the paths whose heads are asked for next."""
+
 Settled = MutableMapping[str, ContentId]
 """Folders, by path, and the content id at which nothing below them was stale."""
 
@@ -98,6 +99,7 @@ def stale_steps(
     *,
     recursive: bool = True,
     settled: Settled | None = None,
+    entering: Entering | None = None,
 ) -> Iterator[Step]:
     """Every frame that is missing or not current, children before parents.
 
@@ -110,14 +112,16 @@ def stale_steps(
             continue
         if recursive:
             if settled is None or rules.has_folder_frames:
-                yield from _below(rules, head_of, start, entry)
+                yield from _below(rules, head_of, start, entry, entering)
             else:
                 yield from _files_below(rules, head_of, start, entry, settled)
         elif rules.wants(entry) and not rules.is_made(head_of, start, entry):
             yield Step(start, entry)
 
 
-def _below(rules: Rules, head_of: HeadOf, path: str, entry: Entry) -> Iterator[Step]:
+def _below(
+    rules: Rules, head_of: HeadOf, path: str, entry: Entry, entering: Entering | None
+) -> Iterator[Step]:
     stack: list[tuple[str, Entry, bool]] = [(path, entry, False)]
     while stack:
         path, entry, entered = stack.pop()
@@ -130,11 +134,14 @@ def _below(rules: Rules, head_of: HeadOf, path: str, entry: Entry) -> Iterator[S
         if wanted:
             stack.append((path, entry, True))
         if entry.folder is not None:
-            stack.extend(
+            below = [
                 (paths.join(path, name), child, False)
                 for name, child in reversed(list(entry.folder.entries.items()))
                 if child.kind is not Kind.LINK
-            )
+            ]
+            if entering is not None:
+                entering([one[0] for one in below])
+            stack += below
 
 
 def _files_below(

@@ -138,7 +138,7 @@ class Maintainer:
             return
         heads = self._engine.frames.heads
         gathers = any(one.rules.gathers for one in self._types.values())
-        if gathers and heads.version != self._version:
+        if gathers and heads.versions.now != self._version:
             # A note that a folder's frame takes in.
             self._only_indexing, self.due = False, True
         elif heads.unindexed:
@@ -174,7 +174,7 @@ class Maintainer:
             if not self._waits_for_others(current) and self._advance(current):
                 return
         if not self._passes:
-            self._version = self._engine.frames.heads.version
+            self._version = self._engine.frames.heads.versions.now
             if not self._read_code():
                 self._index_for_search()
 

@@ -11,7 +11,6 @@ import importlib
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -39,8 +38,7 @@ class Signature(NamedTuple):
     """The types of what it may give, the usual one first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One function of the engine that can be called from outside.
 
     Its module is imported when it is first called: a client of a service needs none of them.

@@ -70,6 +70,9 @@ class Workspace(Methods):
     may_fork = False
     """Whether this process does nothing else, so that it may fork where that is faster."""
 
+    goes_on_with: str | None = None
+    """The operation that comes after a scan in any case: it is loaded while others look."""
+
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
         self.root = root
         self._client = client
@@ -273,7 +276,13 @@ class Workspace(Methods):
             self._take(_load_engine()(self.root, owned=owned))
 
         try:
-            first = look_first(owned, progress, may_fork=self.may_fork, counted=name == "status")
+            first = look_first(
+                owned,
+                progress,
+                may_fork=self.may_fork,
+                counted=name == "status",
+                meanwhile=self._load_ahead if self.goes_on_with is not None else None,
+            )
             if first is None and name == "scan" and self.may_fork:
                 # The database is made while others read.
                 first = read_first(owned, progress, open_it)
@@ -297,6 +306,11 @@ class Workspace(Methods):
         if first is not None and self._engine is not None:
             self._engine.begin_with(first)
         return None
+
+    def _load_ahead(self) -> None:
+        _load_engine()
+        if self.goes_on_with is not None:
+            _ = OPERATIONS[self.goes_on_with].function
 
     def _read_beside(self) -> None:
         """Let another process read the files to be checked, while this one checks the rest."""

@@ -14,11 +14,13 @@ import duckdb
 
 from indexer.core.code import CodeFacts, CodeSymbol, FactsKey
 from indexer.core.ids import ContentId
-from indexer.store.database import Database, Row, append_rows
+from indexer.store.database import Database, Row, append_rows, put_meta
 
 _SYMBOL: Final = (
     "kind, name, symbol, signature, doc, line, end_line, first_byte, last_byte, sha256, parent"
 )
+
+_COMPLETE: Final = "facts_complete "
 
 _LEAST_GUESSED: Final = 6
 """Letters of a name that may be misspelled; a shorter one is too near to others."""
@@ -72,6 +74,49 @@ class CodeStore:
             list(key),
         )
         return KnownFacts._make(rows[0]) if rows else None
+
+    def known_among(self, keys: Iterable[FactsKey]) -> list[KnownFacts]:
+        """All facts of some contents, whatever they are called, oldest first."""
+        rows = self._database.rows(
+            "SELECT content_id, ending, number, language, print FROM code_facts"
+            " WHERE content_id IN (SELECT unnest(?::BLOB[])) ORDER BY number",
+            [[content_id for content_id, _ in keys]],
+        )
+        return list(map(KnownFacts._make, rows))
+
+    def complete_at(self, by: str, root: ContentId) -> int | None:
+        """The root recorded last at which no file lacked its facts; None where `root` is no newest.
+
+        `by` stands for all that decides which files have facts, and which.
+        """
+        rows = self._database.rows(
+            "SELECT value, (SELECT max(number) FROM code_facts) FROM meta WHERE key = ? AND ? ="
+            " (SELECT arg_max(content_id, seq) FROM root_log)",
+            [_COMPLETE + by, root],
+        )
+        if not rows or rows[0][1] is None:
+            return None
+        seq, facts = map(int, rows[0][0].split())
+        return seq if facts <= rows[0][1] else None
+
+    def touched_since(self, seq: int) -> list[str]:
+        """The files and folders that came or changed after a root, and are there."""
+        rows = self._database.rows(
+            "SELECT path FROM node_log WHERE seq > ? GROUP BY path HAVING arg_max(kind, seq) <> 0",
+            [seq],
+        )
+        return [path for (path,) in rows]
+
+    def note_complete(self, by: str, root: ContentId) -> None:
+        """Note that no file of the newest root lacks its facts, if that is this one."""
+        with self._database.transaction() as connection:
+            newest = connection.execute(
+                "SELECT max(seq), arg_max(content_id, seq), (SELECT max(number) FROM code_facts)"
+                " FROM root_log"
+            ).fetchone()
+            if newest is not None and newest[1] == root and newest[2] is not None:
+                connection.execute("DELETE FROM meta WHERE starts_with(key, ?)", [_COMPLETE])
+                put_meta(connection, _COMPLETE + by, f"{newest[0]} {newest[2]}")
 
     def symbols(self, numbers: Iterable[int]) -> dict[int, tuple[CodeSymbol, ...]]:
         """The symbols of some facts, in order of the source."""

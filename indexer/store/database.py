@@ -14,7 +14,7 @@ import duckdb
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.store.atomic import sync_folder
 from indexer.store.layout import NewerFormatError
-from indexer.store.memory import Room, most_memory
+from indexer.store.memory import SERVED, Room, most_memory
 from indexer.store.migrations import MIGRATIONS
 from indexer.store.own_folder import OPEN_OWN_FOLDER, PRIVATE_FILE, PRIVATE_FOLDER, own_folder
 from indexer.store.utf8_folder import Utf8Folder
@@ -139,6 +139,8 @@ class Database:
         self._gate = threading.Lock()
         """Held for moments by readers that come and go, and while the file changes places."""
         self._readers = 0
+        self._at_rest: int | None = None
+        """Bytes that the library may keep while nobody needs more; None: as for a command."""
         self.writes = 0
         """How many transactions were committed since this was opened."""
         self._opened = contextlib.ExitStack()
@@ -170,7 +172,12 @@ class Database:
         self._connection = _connect(
             self._place, self._path.name, self._most_memory, read_only=self.read_only
         )
-        self._room = Room(self._connection, self._most_memory)
+        self._room = Room(self._connection, self._most_memory, self._at_rest)
+
+    def serve(self) -> None:
+        """Keep from now on as little at rest as does for a service."""
+        self._at_rest = SERVED
+        self._room.rest_with(SERVED)
 
     def _disconnect(self) -> None:
         self._room.close()

@@ -9,6 +9,7 @@ long as it lasts; what was kept in it is let go of afterwards.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import threading
@@ -21,9 +22,14 @@ import duckdb
 AT_REST: Final = 32_000_000
 """Bytes that suffice for an index of 100,000 nodes; what a query needs beyond it is spilled."""
 
+SERVED: Final = 16 << 20
+"""The same in a service, which has in memory what it is asked for most."""
+
 _SHARE: Final = 2
 """The database takes at most one part in so many of what there is."""
 
+_HEAPS: Final = -8
+"""`M_ARENA_MAX` of glibc; other libraries have no such function, or do not know the number."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _LIMITS: Final = ("memory.max", "memory.limit_in_bytes")
 
@@ -31,9 +37,11 @@ _LIMITS: Final = ("memory.max", "memory.limit_in_bytes")
 class Room:
     """The limit of one open database, raised while somebody is inside."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, most: int) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, most: int, rest: int | None = None
+    ) -> None:
         self._cursor = connection.cursor()
-        self._most = most
+        self._most, self._rest = most, rest
         self._inside = 0
         self._lock = threading.Lock()
         self._lower()
@@ -53,6 +61,13 @@ class Room:
                 if not self._inside:
                     self._lower()
 
+    def rest_with(self, rest: int) -> None:
+        """From now on so much at rest."""
+        with self._lock:
+            self._rest = rest
+            if not self._inside:
+                self._lower()
+
     def close(self) -> None:
         """Let go of the connection."""
         self._cursor.close()
@@ -60,10 +75,19 @@ class Room:
     def _lower(self) -> None:
         # Refused while somebody outside reads more than that: whoever leaves next tries again.
         with contextlib.suppress(duckdb.Error):
-            self._limit(AT_REST)
+            self._limit(self._rest or AT_REST)
 
     def _limit(self, size: int) -> None:
         self._cursor.execute(f"SET memory_limit = '{size}B'")
+
+
+def keep_one_heap() -> None:
+    """Let all threads of this process, which has no other yet, take memory from one heap.
+
+    Each would have one of its own, and what is freed in one is of no use to the others.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_HEAPS, 1)
 
 
 def most_memory(group: Path | None = None) -> int:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from typing import NamedTuple
+
+from indexer.core.patterns import pattern
 
 # Titles, first paragraphs and outer names come first; nothing further down is needed.
 READ = 16 * 1024
 MAX_NAMES = 6
 
-_LABEL = re.compile(r"\[([a-z0-9.+#-]{1,20})\] ?")
-_SENTENCE = re.compile(r"(.+?[.!?。])(?=\s|$)")
-_DECORATION = re.compile(r"(?:(?:@[\w.]+(?:\([^()]*\))?|#\[[^\]]*\]) )+(?!interface\b)")
-_DECLARED = re.compile(
+_LABEL = pattern(r"\[([a-z0-9.+#-]{1,20})\] ?")
+_SENTENCE = pattern(r"(.+?[.!?。])(?=\s|$)")
+_DECORATION = pattern(r"(?:(?:@[\w.]+(?:\([^()]*\))?|#\[[^\]]*\]) )+(?!interface\b)")
+_DECLARED = pattern(
     r"\b(?:class|interface|struct|enum|trait|union|record|namespace|module|mod|type|def|fn"
     r"|function\*?|macro_rules!|func)\s+([\w$]+)|#define (\w+)"
     r"|^(?:export |default |pub(?:\(\w+\))? |declare )*(?:const|let|var|static(?: mut)?) ([\w$]+)"
     r"(?=$| ?[=:]| [A-Z])"
 )
-_METHOD = re.compile(r"func \([^()]*\) (\w+)")
-_POINTER = re.compile(r"\(\*(\w+)\)\(")
-_VALUE = re.compile(r"[=:{]")
-_ARGUMENTS = re.compile(r"(?:<[^<>]*>|\[[^\[\]]*\])\s*$")
-_WORD = re.compile(r"[\w$]+")
+_METHOD = pattern(r"func \([^()]*\) (\w+)")
+_POINTER = pattern(r"\(\*(\w+)\)\(")
+_VALUE = pattern(r"[=:{]")
+_ARGUMENTS = pattern(r"(?:<[^<>]*>|\[[^\[\]]*\])\s*$")
+_WORD = pattern(r"[\w$]+")
 _NOT_SYMBOLS = (
     " ",
     "imports: ",
@@ -38,8 +39,7 @@ _NOT_SYMBOLS = (
 _PLAIN_LABELS = frozenset(("text", "binary", "json", "yaml", "toml", "ini"))
 
 
-@dataclass(frozen=True, slots=True)
-class Gist:
+class Gist(NamedTuple):
     """What was read from a body; any part may be empty."""
 
     title: str

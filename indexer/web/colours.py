@@ -101,7 +101,7 @@ class Colours:
 
     def _note_writers(self, tree: Tree, heads: HeadCache) -> dict[str, list[str]]:
         """Who wrote the notes that count at each path, the newest last."""
-        moment = (id(heads), heads.version, tree.root_id)
+        moment = (id(heads), heads.versions.now, tree.root_id)
         if self._notes is None or self._notes[0] != moment:
             written = {
                 path: [agent for (_, agent), _ in notes]

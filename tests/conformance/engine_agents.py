@@ -30,7 +30,7 @@ def test_reader_agents_never_trigger_writes(project: Space) -> None:
         tables = ("frames", "heads", "basis", "nodes", "roots", "changes")
         columns = ", ".join(counts.format(table, table) for table in tables)
         rows = project.engine.sql(f"SELECT {columns}")["rows"]
-        return rows, project.engine.records.journal.last, project.engine.frames.heads.version
+        return rows, project.engine.records.journal.last, project.engine.frames.heads.versions.now
 
     project.write("src/one/a.py", "changed = True\n")
     before = everything()

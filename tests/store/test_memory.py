@@ -56,6 +56,17 @@ def test_room_is_taken_only_while_it_is_needed(tmp_path: Path) -> None:
     database.close()
 
 
+def test_a_service_rests_with_less(tmp_path: Path) -> None:
+    database = Database(tmp_path / "index.duckdb")
+    database.serve()
+    rest = f"{memory.SERVED / (1 << 20):.1f} MiB"
+    assert limit(database) == rest
+    with database.transaction():
+        assert limit(database) != rest
+    assert limit(database) == rest
+    database.close()
+
+
 def test_what_is_spilled_is_private_and_goes(tmp_path: Path) -> None:
     path = tmp_path / "index.duckdb"
     Database(path).close()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.code import CodeSymbol, FactsKey
@@ -15,6 +15,11 @@ from indexer.generators.facts import facts_key, facts_print
 from indexer.store import code as stored
 from indexer.store.code import CodeStore
 
+_FEW: Final = 32
+"""Contents that are looked for without reading which others there are."""
+_MANY_TOUCHED: Final = 256
+"""Paths that changed since all had their facts, from which on that is noted anew."""
+
 
 def is_of_today(language: str, made_by: int) -> bool:
     """Whether facts would be made the same way now."""
@@ -23,6 +28,10 @@ def is_of_today(language: str, made_by: int) -> bool:
 
 def _is_of_today(facts: stored.KnownFacts) -> bool:
     return is_of_today(facts.language, facts.print)
+
+
+def _all_that_decides(limit: int) -> str:
+    return f"{facts_print(None):x} {limit}"
 
 
 class FileOf(NamedTuple):
@@ -39,10 +48,16 @@ class KnownFacts:
     def __init__(self, store: CodeStore) -> None:
         self.store = store
         self._lock = threading.Lock()
+        self.content_ids: Callable[[], Mapping[bytes, bytes]] = dict
+        """Those that others have in memory, so as not to hold them twice."""
         self._numbers: dict[FactsKey, int] | None = None
         self._next: int | None = None
         self.complete_below: dict[str, ContentId] = {}
         """Folders, by path, and the content id at which no file below them lacked its facts."""
+        self._is_begun = False
+        """Whether what an earlier process found complete is in there."""
+        self._is_noted = False
+        """Whether a process that comes after this one will know as much, or nearly."""
 
     @property
     def numbers(self) -> Mapping[FactsKey, int]:
@@ -54,9 +69,11 @@ class KnownFacts:
                 if known is None:
                     known = {}
                     endings: dict[str, str] = {}
+                    same = self.content_ids()
                     for one in self.store.known():
                         # Many have the same one: it is held once.
-                        key = (one.content_id, endings.setdefault(one.ending, one.ending))
+                        ending = endings.setdefault(one.ending, one.ending)
+                        key = (ContentId(same.get(one.content_id, one.content_id)), ending)
                         if _is_of_today(one):
                             known[key] = one.number
                         else:
@@ -74,16 +91,23 @@ class KnownFacts:
             number = self._numbers.get(key)
         return None if number is None else self.store.symbols([number])[number]
 
-    def lacks(self, path: str, content_id: ContentId) -> bool:
-        """Whether the facts of a file are not stored."""
-        return facts_key(path, content_id) not in self.numbers
+    def lacking(self, keys: Collection[FactsKey]) -> set[FactsKey]:
+        """Those of some facts that are not stored."""
+        known: Container[FactsKey]
+        if self._numbers is None and len(keys) <= _FEW:
+            newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
+            known = {key for key, one in newest.items() if _is_of_today(one)}
+        else:
+            known = self.numbers
+        return {key for key in keys if key not in known}
 
     def missing(self, tree: Tree, limit: int, within: str = paths.ROOT) -> Iterator[FileOf]:
         """The files whose facts are missing, without entering folders where none were.
 
         Files above the limit have none.
         """
-        known, complete = self.numbers, self.complete_below
+        self._begin(tree, limit)
+        complete = self.complete_below
         entry = tree.get(within)
         stack: list[tuple[str, Entry, int | None]] = [(within, entry, None)] if entry else []
         found = 0
@@ -93,7 +117,7 @@ class KnownFacts:
                 if entry.kind is not Kind.FILE or entry.size > limit:
                     continue
                 key = facts_key(path, entry.content_id)
-                if key not in known:
+                if key not in self.numbers:
                     found += 1
                     yield FileOf(key, path, entry)
             elif before is not None:
@@ -105,6 +129,49 @@ class KnownFacts:
                     (paths.join(path, name), child, None)
                     for name, child in reversed(list(entry.folder.entries.items()))
                 )
+
+    def _begin(self, tree: Tree, limit: int) -> None:
+        """Take over what an earlier process found complete, but for what changed since."""
+        if self._is_begun:
+            return
+        since = self.store.complete_at(_all_that_decides(limit), tree.root.content_id)
+        if since is None:
+            return
+        self._is_begun = True
+        touched = set(self.store.touched_since(since))
+        self._is_noted = len(touched) < _MANY_TOUCHED
+        entries = {path: tree.get(path) for path in touched}
+        files = {
+            path: facts_key(path, entry.content_id)
+            for path, entry in entries.items()
+            if entry is not None and entry.kind is Kind.FILE and entry.size <= limit
+        }
+        lacking = self.lacking(set(files.values()))
+        open_below = {
+            above
+            for path, key in files.items()
+            if key in lacking
+            for above in paths.ancestors(path)
+        }
+        stack = [paths.ROOT]
+        while stack:
+            path = stack.pop()
+            entry = tree.get(path)
+            assert entry is not None
+            if path not in open_below:
+                self.complete_below[path] = entry.content_id
+            if path in touched and entry.folder is not None:
+                stack += (
+                    paths.join(path, name)
+                    for name, child in entry.folder.entries.items()
+                    if child.folder is not None
+                )
+
+    def note_complete(self, tree: Tree, limit: int) -> None:
+        """Let other processes know that no file lacks its facts, where that saves them a look."""
+        if not self._is_noted and self.complete_below.get(paths.ROOT) == tree.root.content_id:
+            self.store.note_complete(_all_that_decides(limit), tree.root.content_id)
+            self._is_begun = self._is_noted = True
 
     def number(self, keys: Iterable[FactsKey]) -> dict[FactsKey, int]:
         """Numbers for facts that are about to be stored."""
@@ -127,3 +194,4 @@ class KnownFacts:
         with self._lock:
             self._numbers = self._next = None
             self.complete_below.clear()
+            self._is_begun = self._is_noted = False

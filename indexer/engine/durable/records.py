@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.frames import (
@@ -83,8 +82,7 @@ class PackContentError(UsageError):
     code = "pack_content"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordKind:
+class RecordKind(NamedTuple):
     """What is done with the records of one kind."""
 
     apply: Callable[[Frames, JsonObject, FrameBatch], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from indexer.core.frames import BodyHash, Head
+from indexer.core.frames import BodyHash, Head, MemoKey
 from indexer.store.frames import FrameBatch, FrameStore
 
 Slot = tuple[str, str]
@@ -22,6 +22,7 @@ class FewLookUps:
         self._store = store
         self._heads: dict[str, dict[Slot, Head]] = {}
         self._bodies: dict[BodyHash, bool] = {}
+        self._memo: dict[MemoKey, tuple[int, BodyHash | None]] = {}
         self._left = FEW
 
     def is_one(self) -> bool:
@@ -54,8 +55,15 @@ class FewLookUps:
             self._bodies[content] = self._store.has_body(content)
         return self._bodies.get(content)
 
+    def memo(self, key: MemoKey) -> tuple[int, BodyHash | None] | None:
+        """Generation and result of a key; None where that is not one of a few."""
+        if key not in self._memo and self.is_one():
+            self._memo[key] = self._store.memo_of(key)
+        return self._memo.get(key)
+
     def take_in(self, batch: FrameBatch) -> None:
         """What is stored now."""
+        self._memo.update((key, batch.memo[key]) for key in batch.memo.keys() & self._memo.keys())
         self._bodies.update(dict.fromkeys(batch.bodies, True))
         for (path, frame_type, agent), head in batch.heads.items():
             if path in self._heads:
@@ -65,4 +73,5 @@ class FewLookUps:
         """Forget it all."""
         self._heads.clear()
         self._bodies.clear()
+        self._memo.clear()
         self._left = FEW

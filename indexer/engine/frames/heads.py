@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -18,13 +17,15 @@ from indexer.core.frames import (
 )
 from indexer.core.ids import ContentId
 from indexer.engine.code.known import KnownFacts
-from indexer.engine.frames.few import FewLookUps, Slot
+from indexer.engine.frames.few import FEW, FewLookUps, Slot
+from indexer.engine.frames.versions import HeadVersions
 from indexer.regenerate.plan import Rules
 from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult, NoteState
 from indexer.store.postings import AT_ONCE, PostingStore, index_bodies, number_bodies
 
-_REMEMBERED: Final = 256
-"""How many batches back it is known which heads they moved."""
+_AT_ONCE: Final = 5000
+"""Paths whose heads are looked for without loading those of all others."""
+
 Live = tuple[Slot, Head]
 """A frame of a path that counts: a head that a generator keeps, or a note."""
 
@@ -68,12 +69,10 @@ class HeadCache:
         self._moved: list[Moved] | None = None
         """What moved since somebody last asked; None while nobody does."""
         self._current_below: dict[str, tuple[bytes, dict[str, ContentId]]] = {}
-        self.version = self.noted = 0
-        """What moves with every change of a head, and the last batch here that had notes."""
-        self._stepping = threading.Lock()
-        """Held for moments only, unlike the other, which is held while a batch is stored."""
-        self._steps: deque[frozenset[str]] = deque(maxlen=_REMEMBERED)
-        """The paths whose heads moved, one set per version, newest last."""
+        self.versions = HeadVersions()
+        """Move with every change of a head."""
+        self.noted = 0
+        """The last batch here that had notes."""
 
     @property
     def slots(self) -> dict[Slot, dict[str, Head]]:
@@ -159,6 +158,14 @@ class HeadCache:
         if self._slots is None:
             self._few.load_heads(places)
 
+    def load_few(self, places: Collection[str]) -> None:
+        """The same, for whoever may go on and on: in the end it is better to load all."""
+        if self._slots is None:
+            if len(places) <= _AT_ONCE and self._few.is_one():
+                self._few.load_heads(places)
+            else:
+                _ = self.slots
+
     def last_known(self, path: str) -> list[ContentId]:
         """The contents of a file that its frames were last made from, by type and agent."""
         return [head.verified for head in self.heads_at(path).values() if head.verified is not None]
@@ -176,8 +183,10 @@ class HeadCache:
             if path in heads
         }
 
-    def heads_of(self, frame_type: str) -> Callable[[str, str], Head | None]:
-        """A quick look-up of one type's heads by path and agent."""
+    def heads_of(self, frame_type: str, *, few: bool = False) -> Callable[[str, str], Head | None]:
+        """A quick look-up of one type's heads by path and agent, of all or, to begin with, few."""
+        if few and self._slots is None:
+            return lambda path, agent: self.head(path, frame_type, agent)
         by_agent = {
             agent: heads for (kind, agent), heads in self.slots.copy().items() if kind == frame_type
         }
@@ -196,6 +205,18 @@ class HeadCache:
                 found[slot] = head
         return found
 
+    def kept_at(self, places: Collection[str]) -> Iterator[tuple[HeadKey, Head]]:
+        """The heads that generators keep at some paths, and of others perhaps."""
+        if self._slots is None and all(map(self._few.has_heads_of, places)):
+            for path in places:
+                for (kind, agent), head in self._few.heads_at(path).items():
+                    yield (path, kind, agent), head
+            return
+        for (kind, agent), heads in self.slots.copy().items():
+            for path in places:
+                if (found := heads.get(path)) is not None:
+                    yield (path, kind, agent), found
+
     def current_below(self, rules: Rules) -> dict[str, ContentId]:
         """Folders with nothing stale below, by content id, of a type without folder frames."""
         known = self._current_below.get(rules.type)
@@ -209,6 +230,9 @@ class HeadCache:
         """Generation and result of a key; no result means that it has to be computed."""
         known = self._memo
         if known is None:
+            one = self._few.memo(key)
+            if one is not None:
+                return one
             with self._lock:
                 known = self._memo = self._memo or self.store.memo()
         return known.get(key, (0, None))
@@ -227,7 +251,7 @@ class HeadCache:
         known = self._bodies
         if known is None:
             with self._lock:
-                known = self._bodies = self._bodies or self.store.known_bodies(self._same(2))
+                known = self._bodies = self._bodies or self.store.known_bodies(self.same(2))
         return known
 
     def has_body(self, content: BodyHash) -> bool:
@@ -262,7 +286,9 @@ class HeadCache:
 
     def stored_frames(self, wanted: Collection[FrameId]) -> set[FrameId]:
         """Those of some frames that are stored."""
-        if self._frames is None and self._few.is_one():
+        if not wanted:
+            return set()
+        if self._frames is None and len(wanted) <= FEW and self._few.is_one():
             return set(self.store.made_at(wanted))
         return {frame_id for frame_id in wanted if frame_id in self.frame_seqs}
 
@@ -278,14 +304,13 @@ class HeadCache:
         known = self._frames
         if known is None:
             with self._lock:
-                known = self._frames = self._frames or self.store.frame_seqs(self._same(0))
+                known = self._frames = self._frames or self.store.frame_seqs(self.same(0))
         return known
 
-    def _same(self, field: int) -> dict[bytes, bytes]:
+    def same(self, field: int) -> dict[bytes, bytes]:
         """The hashes that heads hold in one of their fields, so as not to hold them twice."""
         slots = self._slots or {}
-        # The field's number decides the type.
-        # Copied: the writing thread may add a head meanwhile.
+        # Copied: the writing thread may add a head meanwhile. The number decides the type.
         return {
             head[field]: head[field]  # type: ignore[misc]
             for heads in slots.copy().values()
@@ -298,12 +323,14 @@ class HeadCache:
             moved, self._moved = self._moved, []
             return moved
 
-    def _has_inputs(self, inputs: bytes) -> bool:
+    def _stored_inputs(self, wanted: Collection[bytes]) -> Collection[bytes]:
+        if not wanted:
+            return ()
         if self._inputs is None:
-            if self._few.is_one():
-                return self.store.has_inputs(inputs)
+            if len(wanted) <= FEW and self._few.is_one():
+                return self.store.inputs_among(wanted)
             self._inputs = self.store.input_hashes()
-        return inputs in self._inputs
+        return self._inputs
 
     def add(self, batch: FrameBatch, before_commit: Callable[[], object] | None = None) -> int:
         """Store a batch, without what is stored already, and take it into the cache.
@@ -322,20 +349,14 @@ class HeadCache:
                 for f in batch.frames
                 if not is_generated(f.agent) and f.content in batch.bodies
             }
+            stored = self.stored_frames({f.frame_id for f in batch.frames} - news)
             batch.frames = list(
-                {
-                    f.frame_id: f
-                    for f in batch.frames
-                    if f.frame_id in news or not self.has_frame(f.frame_id)
-                }.values()
+                {f.frame_id: f for f in batch.frames if f.frame_id not in stored}.values()
             )
             # A note's list is short: to store it twice costs less than to look for it.
             short = {f.inputs for f in batch.frames if f.frame_id in news}
-            batch.inputs = {
-                key: value
-                for key, value in batch.inputs.items()
-                if key in short or not self._has_inputs(key)
-            }
+            known = self._stored_inputs(batch.inputs.keys() - short)
+            batch.inputs = {key: value for key, value in batch.inputs.items() if key not in known}
             if self._next_seq is None:
                 self._next_seq = self.store.next_seq()
             first = self._next_body()
@@ -428,7 +449,7 @@ class HeadCache:
                     self._models[key] = result
         if batch.heads or batch.notes:
             written = (note.key[0] for note in batch.notes)
-            self._step(frozenset((*(path for path, _, _ in batch.heads), *written)))
+            self.versions.step(frozenset((*(path for path, _, _ in batch.heads), *written)))
 
     def _take_in_note(self, note: NoteState, moved: list[Moved]) -> None:
         """Replaces the notes of a path as a whole: others may be reading them."""
@@ -476,25 +497,6 @@ class HeadCache:
             self._few.clear()
             self._current_below.clear()
             self._code.forget()
-            self._step(None)
+            self.versions.step(None)
         with self._moving:
             self._moved = None
-
-    def _step(self, moved: frozenset[str] | None) -> None:
-        """The next version, and which paths it moved; None when that is not known."""
-        with self._stepping:
-            if moved is None:
-                self._steps.clear()
-            else:
-                self._steps.append(moved)
-            self.version += 1
-
-    def moved_since(self, version: int) -> set[str] | None:
-        """The paths whose heads moved after a version; None when that is too long ago."""
-        with self._stepping:
-            steps = self.version - version
-            if steps > len(self._steps):
-                return None
-            return {
-                path for moved in list(self._steps)[len(self._steps) - steps :] for path in moved
-            }

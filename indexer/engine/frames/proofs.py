@@ -45,20 +45,19 @@ def unproved(
         (folders if agent in by_policy else files).add(path)
     above_files = {above for path in files for above in paths.ancestors(path)}
     above_all = above_files.union(*(paths.ancestors(path) for path in folders))
+    files_and_above, all_of_them = above_files | files, above_all | files
     found: dict[HeadKey, Head] = {}
-    for (kind, agent), heads in heads_known.slots.copy().items():
+    for (path, kind, agent), head in heads_known.kept_at(all_of_them):
         if kind == rules.type:
             touched = above_all if agent == rules.folder_agent else above_files
         else:
             takes_in = others.declared or kind == EVERY_TYPE
-            touched = (above_all if takes_in else above_files) | files
+            touched = all_of_them if takes_in else files_and_above
+        if head.verified is None or path not in touched:
+            continue
         other = others.bystanders.get(kind) or others.readers.get(kind)
         configs = (other.file_config, other.folder_config) if other else ()
-        read = frozenset() if kind in others.bystanders else above_files | files
-        for path in touched:
-            head = heads.get(path)
-            if head is None or head.verified is None:
-                continue
-            if path in read or head.config not in configs:
-                found[(path, kind, agent)] = head._replace(verified=None)
+        is_read = kind not in others.bystanders and path in files_and_above
+        if is_read or head.config not in configs:
+            found[(path, kind, agent)] = head._replace(verified=None)
     return found

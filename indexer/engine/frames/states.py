@@ -41,9 +41,9 @@ class Following:
         """The paths to look at again since the last call; None: all there are."""
         heads = frames.heads
         # Read first: what moves meanwhile is looked at again next time.
-        version = heads.version
+        version = heads.versions.now
         rules = tuple(declared.rules for declared in frames.types.values())
-        moved = heads.moved_since(self._version) if heads is self._heads else None
+        moved = heads.versions.moved_since(self._version) if heads is self._heads else None
         before = self._tree
         # That a file cannot be read moves no id.
         unread = tree.root.unreadable or (before is not None and before.root.unreadable)
@@ -82,7 +82,7 @@ class MissingCounts:
     def of(self, tree: Tree) -> dict[str, int]:
         """Looked for again where something moved; current folders are not entered."""
         with self._lock:
-            version, known = self._frames.heads.version, self._counted
+            version, known = self._frames.heads.versions.now, self._counted
             rules = tuple(declared.rules for declared in self._frames.types.values())
             same = known is not None and known[0].root_id == tree.root_id and known[1] == rules
             if known is None or not same or known[2] != version:
@@ -183,7 +183,7 @@ class StateCounts:
             rules = tuple(declared.rules for declared in frames.types.values())
             # Of two trees with the same ids one may have files that could not be read.
             unread = present.root if present and present.root.unreadable else None
-            key = (present is None, tree and tree.root_id, unread, frames.heads.version, rules)
+            key = (present is None, tree and tree.root_id, unread, frames.heads.versions.now, rules)
             if self._counted is None or self._counted[0] != key:
                 if present is not None:
                     self._judge_moved(present)

@@ -6,9 +6,8 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from indexer.core import paths, secrets
 from indexer.core.frames import (
@@ -62,8 +61,7 @@ class TypeConfigError(UsageError):
     code = "type_config"
 
 
-@dataclass(frozen=True, slots=True)
-class FileMaker:
+class FileMaker(NamedTuple):
     """A file generator as a type declares it."""
 
     generator: Generator | ModelWriter
@@ -79,8 +77,7 @@ class FileMaker:
         return self.generator if isinstance(self.generator, ModelWriter) else None
 
 
-@dataclass(frozen=True, slots=True)
-class FolderMaker:
+class FolderMaker(NamedTuple):
     """A folder policy as a type declares it."""
 
     policy: Policy | ModelWriter
@@ -96,8 +93,7 @@ class FolderMaker:
         return self.policy if isinstance(self.policy, ModelWriter) else None
 
 
-@dataclass(frozen=True, slots=True)
-class FrameType:
+class FrameType(NamedTuple):
     """One declared type."""
 
     name: str
@@ -214,7 +210,7 @@ def _gatherers_last(types: Mapping[str, FrameType]) -> dict[str, FrameType]:
     for name, one in types.items():
         if one.rules.gathers:
             config = _hash(one.rules.folder_config, *others)
-            kept[name] = replace(one, rules=replace(one.rules, folder_config=config))
+            kept[name] = one._replace(rules=one.rules._replace(folder_config=config))
     return kept
 
 

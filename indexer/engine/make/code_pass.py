@@ -57,6 +57,8 @@ class CodePass:
             wanted = list(islice(self._missing(tree, within), size))
             if wanted:
                 self._make(wanted, len(wanted) if len(wanted) < size else size + CHUNK)
+            elif not self._frames.store.database.read_only:
+                self._frames.code.note_complete(tree, self._frames.declared.settings.size_limit)
         return len(wanted)
 
     def close(self) -> None:

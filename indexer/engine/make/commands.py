@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from indexer.core import paths
@@ -321,7 +320,7 @@ def _reaching(declared: FrameType, path: str) -> FrameType:
     """A type in a scope that has the folder it was asked for."""
     if declared.rules.covers(path):
         return declared
-    return replace(declared, rules=replace(declared.rules, scopes=(path,)))
+    return declared._replace(rules=declared.rules._replace(scopes=(path,)))
 
 
 def _with_policy(
@@ -343,13 +342,12 @@ def _with_policy(
         )
     made = folder_maker(policy, options, tokens)
     rules = declared.rules
-    rules = replace(
-        rules,
+    rules = rules._replace(
         folder_agent=GENERATED_AGENT_PREFIX + made.policy.name,
         has_folder_frames=True,
         folder_config=folder_config(rules.file_config, made, rules.size_limit),
     )
-    return replace(declared, folder=made, rules=rules)
+    return declared._replace(folder=made, rules=rules)
 
 
 class InvalidatedDocument(TypedDict):

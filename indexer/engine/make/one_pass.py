@@ -170,8 +170,8 @@ class OnePass:
         """Everything of this type that is missing or not current, children before parents."""
         heads, rules = self.frames.heads, self.type.rules
         return stale_steps(
-            self.tree, rules, heads.heads_of(rules.type), within,
-            recursive=recursive, settled=heads.current_below(rules),
+            self.tree, rules, heads.heads_of(rules.type, few=rules.has_folder_frames), within,
+            recursive=recursive, settled=heads.current_below(rules), entering=heads.load_few,
         )  # fmt: skip
 
     def still_stale(self, steps: Iterable[Step]) -> list[Step]:

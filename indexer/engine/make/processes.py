@@ -16,10 +16,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from indexer.errors import UncheckedError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _START: Final = (
     "import pickle, sys;"
@@ -104,6 +106,9 @@ class HelperProcesses:
         expected: Any,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        # Imported late: it loads `logging`, and a few files start no process.
+        from concurrent.futures import ThreadPoolExecutor
+
         self._idle: queue.SimpleQueue[HelperProcess] = queue.SimpleQueue()
         self._all: list[HelperProcess] = []
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="merkle-helper")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -28,6 +27,8 @@ from indexer.generators.registry import make_generator
 from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from indexer.engine.frames.opened import Frames
 
 MANY: Final = 400
@@ -113,8 +114,9 @@ class GeneratorPool:
             self._ahead = {task: begun.get(task) or self._ahead[task] for task in tasks}
 
     def _with_facts(self, tasks: Iterable[FileSource]) -> list[FileSource]:
-        lacks = self._code.lacks
-        return [one._replace(facts=lacks(one.path, one.content_id)) for one in tasks]
+        keyed = [(one, facts_key(one.path, one.content_id)) for one in tasks]
+        lacking = self._code.lacking({key for _, key in keyed})
+        return [one._replace(facts=key in lacking) for one, key in keyed]
 
     def _begun(
         self, workers: HelperProcesses, tasks: Sequence[FileSource]

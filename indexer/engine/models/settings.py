@@ -6,11 +6,10 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from indexer.core.paths import on_screen
@@ -154,8 +153,7 @@ _OWN: Final = frozenset({"environment", "user"})
 """Where a value comes from that the user set, whatever the repository says."""
 
 
-@dataclass(frozen=True, slots=True)
-class LlmSettings:
+class LlmSettings(NamedTuple):
     """The section in force."""
 
     values: Mapping[str, Any]

@@ -96,11 +96,13 @@ def look_first(
     *,
     may_fork: bool = False,
     counted: bool = False,
+    meanwhile: Callable[[], object] | None = None,
 ) -> FirstLook | None:
     """Look at everything, where what is recorded can be known without the database.
 
-    With `may_fork`, by several processes where that pays; only for a command of its own. With
-    `counted`, what `status` needs besides is loaded while others look.
+    With `may_fork`, by several processes where that pays; only for a command of its own. Then
+    what is needed next is done here while the others look: with `counted`, loading what `status`
+    needs besides, and `meanwhile`.
     """
     began = time.monotonic()
     known = _known(owned)
@@ -115,6 +117,8 @@ def look_first(
     def load() -> None:
         if counted and standing.counts is not None:
             declared.append(_declared(owned))
+        if meanwhile is not None:
+            meanwhile()
 
     with no_cycle_collection():
         try:

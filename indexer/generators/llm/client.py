@@ -7,7 +7,6 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib import import_module
 from importlib.util import find_spec
@@ -42,8 +41,7 @@ class ModelKeyError(UsageError):
     code = "llm_key"
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(NamedTuple):
     """Where and how to ask."""
 
     base_url: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from indexer.core.secrets import redact
 from indexer.generators.base import FileInput, FingerprintParts, GeneratorOptionsError
@@ -53,8 +53,7 @@ class Request:
     """What did not fit; empty when all of it did."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """A body that needs no model: there is nothing to describe."""
 
     body: str

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from indexer.core.clock import ManualClock
+from indexer.core.code import FactsKey
 from indexer.core.frames import Head
-from indexer.core.tree import Entry
+from indexer.core.kinds import Kind
+from indexer.core.listing import ListedFolder
+from indexer.core.tree import Entry, Folder
 from indexer.engine.make import one_pass as regeneration
 from indexer.engine.make import workers
 from indexer.engine.make.processes import HelperProcesses
 from indexer.engine.make.workers import FileSource
+from indexer.engine.tree.scan import scan
+from indexer.generators.facts import facts_key
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import FrameBatch
+from indexer.store.code import CodeStore
+from indexer.store.frames import FrameBatch, FrameStore
 from tests.support.space import Space, python
 
 CONCATENATE = '[types.outline]\nfile = "outline"\nfolder = "concatenate"\n'
@@ -321,3 +328,57 @@ def test_an_invalidated_file_of_such_a_type_is_found_again(space: Space) -> None
     space.engine.invalidate("a/b/c.py", frame_type="brief")
     assert space.typed_events() == [("generated", "brief", "a/b/c.py")]
     assert space.events() == []
+
+
+def test_one_edit_in_a_new_process_loads_nothing_whole(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space.fill({f"src/p{number % 5}/m{number}.py": python(f"f{number}") for number in range(40)})
+    space.settle()
+    space.reopen()
+
+    def refused(*_: object) -> None:
+        raise AssertionError("one edit needs little of what is stored")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FrameStore, "each_head", refused)
+        patched.setattr(FrameStore, "memo", refused)
+        patched.setattr(CodeStore, "known", refused)
+        space.write("src/p1/m1.py", python("f1", value=2))
+        space.settle()
+        assert list(_decoded(space.engine.tree.root)) == ["", "src", "src/p1"]
+    assert space.labels() == dict.fromkeys(space.labels(), "fresh")
+    assert space.engine.frames.code.lacking(_keys(space)) == set()
+    space.valid()
+
+
+def test_facts_that_an_edit_left_out_are_found_in_the_next_process(space: Space) -> None:
+    space.fill({f"src/p{number % 5}/m{number}.py": python(f"f{number}") for number in range(20)})
+    space.settle()
+    space.reopen()
+    space.write("src/p1/m1.py", python("f1", value=2))
+    space.write("new/far/m.py", python("far"))
+    # Only recorded: what makes facts comes later, in another process.
+    scan(space.engine)
+    space.reopen()
+    missing = {one.path for one in space.engine.frames.code.missing(space.engine.tree, 1 << 20)}
+    assert missing == {"src/p1/m1.py", "new/far/m.py"}
+    space.settle()
+    assert space.engine.frames.code.lacking(_keys(space)) == set()
+
+
+def _keys(space: Space) -> set[FactsKey]:
+    return {
+        facts_key(path, entry.content_id)
+        for path, entry in space.engine.tree.walk()
+        if entry.kind is Kind.FILE
+    }
+
+
+def _decoded(folder: Folder, path: str = "") -> Iterator[str]:
+    """The folders that somebody has looked into."""
+    if not isinstance(folder, ListedFolder) or folder.listing() is None:
+        yield path
+        for name, entry in folder.entries.items():
+            if entry.folder is not None:
+                yield from _decoded(entry.folder, f"{path}/{name}".lstrip("/"))
