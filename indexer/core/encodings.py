@@ -165,11 +165,14 @@ def load_encoding(name: str, *, whole: bool = False) -> tiktoken.Encoding:
     return encoding
 
 
-def count_tokens(name: str, text: str) -> int:
-    """Exactly the number of tokens of a text, with special tokens read as ordinary text."""
+def count_tokens(name: str, text: str, *, many: bool = False) -> int:
+    """Exactly the number of tokens of a text, with special tokens read as ordinary text.
+
+    Where many texts will be counted, the encoder is made for the first.
+    """
     if len(text) >= RUN_LIMIT:
         return _count_around_runs(name, text)
-    if name == DEFAULT_ENCODING and (name, False) not in _loaded:
+    if not many and name == DEFAULT_ENCODING and (name, False) not in _loaded:
         count = _count_few(name, text)
         if count is not None:
             return count

@@ -232,6 +232,14 @@ def test_the_first_short_texts_need_no_encoder(own: dict[str, tiktoken.Encoding]
     assert done.stdout.strip() == str([len(own["o200k_base"].encode_ordinary(t)) for t in texts])
 
 
+def test_who_counts_many_texts_makes_the_encoder_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "_loaded", {})
+    monkeypatch.setattr(encodings, "_count_few", lambda name, text: pytest.fail("counted alone"))
+    counter = TiktokenCounter(encoding_name="o200k_base")
+    counter.many = True
+    assert counter.count_text("hello world") == 2
+
+
 @pytest.mark.parametrize("name", BOTH)
 def test_the_ranks_are_those_that_the_table_says(name: str) -> None:
     lines = gzip.decompress((RANKS / f"{name}.tiktoken.gz").read_bytes()).splitlines()
@@ -356,7 +364,7 @@ def test_the_null_counter_counts_nothing() -> None:
 def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[str] = []
 
-    def count(name: str, text: str) -> int:
+    def count(name: str, text: str, *, many: bool) -> int:
         encoded.append(text)
         return 7
 
