@@ -225,18 +225,12 @@ class UnitScores:
             {(word[:-1] if word.endswith("y") else word).encode() for word in weights}
         )
         self._known: dict[bytes, tuple[str, ...]] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._around: dict[str, tuple[str, ...]] = {}
 
     def of(self, text: bytes, symbols: Sequence[CodeSymbol]) -> list[UnitScore]:
         """What each symbol's own text is worth, the best first."""
-        counts: dict[int, dict[str, int]] = {}
-        starts = [symbol.start for symbol in symbols]
-        for at, words in self._hits(text):
-            place = _innermost(symbols, starts, at)
-            unit = counts.get(place)
-            if unit is None:
-                unit = counts[place] = {}
-            for word in words:
-                unit[word] = unit.get(word, 0) + 1
+        counts = self._counted(text, symbols)
         lengths = _own_lengths(symbols, len(text), counts)
         scores = [
             UnitScore(place, self._worth(symbols, place, unit, lengths[place]))
@@ -244,62 +238,83 @@ class UnitScores:
         ]
         return sorted(scores, key=lambda one: (-one.worth, one.place))
 
+    def _counted(self, text: bytes, symbols: Sequence[CodeSymbol]) -> dict[int, dict[str, int]]:
+        """How often each asked word stands in the innermost symbols; -1 for none.
+
+        This runs for every place that has an asked word, so nothing is called for it.
+        """
+        counts: dict[int, dict[str, int]] = {}
+        starts = [symbol.start for symbol in symbols]
+        # In lower case, and what is in no identifier a space, everything at the same place.
+        folded = text.translate(_FOLDED)
+        known, seen, size = self._known, set[int](), len(text)
+        for beginning in self._beginnings:
+            at = folded.find(beginning)
+            while at >= 0:
+                start = folded.rfind(b" ", 0, at) + 1
+                end = folded.find(b" ", at)
+                end = size if end < 0 else end
+                if start not in seen:
+                    seen.add(start)
+                    identifier = text[start:end]
+                    words = known.get(identifier)
+                    if words is None:
+                        words = self._asked(identifier.decode("utf-8", "replace"))
+                        known[identifier] = words
+                    if words:
+                        place = bisect_right(starts, start) - 1
+                        while place >= 0 and symbols[place].end <= start:
+                            place = symbols[place].parent
+                        unit = counts.get(place)
+                        if unit is None:
+                            unit = counts[place] = {}
+                        for word in words:
+                            unit[word] = unit.get(word, 0) + 1
+                at = folded.find(beginning, end)
+        return counts
+
     def _worth(
         self, symbols: Sequence[CodeSymbol], place: int, unit: dict[str, int], length: int
     ) -> int:
         if place >= 0:
             symbol = symbols[place]
-            for word in self._asked(symbol.name.encode()):
+            for word in self._in_name(symbol.name):
                 unit[word] = unit.get(word, 0) + NAME
             if symbol.parent >= 0:
-                for name in symbols[symbol.parent].symbol.split("."):
-                    for word in self._asked(name.encode()):
-                        unit[word] = unit.get(word, 0) + AROUND
+                for word in self._in_names(symbols[symbol.parent].symbol):
+                    unit[word] = unit.get(word, 0) + AROUND
         norm = OF_UNIT.of(length // BYTES_PER_TERM)
-        worth = sum(self._weights[word] * gain(count, norm) for word, count in unit.items())
-        found = sum(self._weights[word] for word in unit)
+        weights, worth, found = self._weights, 0, 0
+        for word, count in unit.items():
+            weight = weights[word]
+            worth += weight * gain(count, norm)
+            found += weight
         return covered(worth, found, self._total, UNIT_ALONE)
 
-    def _hits(self, text: bytes) -> Iterable[tuple[int, tuple[str, ...]]]:
-        """Where identifiers with asked words stand, and which words those are."""
-        # Everything that is in no identifier becomes a space, at the same place.
-        spaced = text.translate(_ONLY_WORDS)
-        folded = spaced.lower()
-        seen: set[int] = set()
-        for beginning in self._beginnings:
-            at = folded.find(beginning)
-            while at >= 0:
-                start = spaced.rfind(b" ", 0, at) + 1
-                end = spaced.find(b" ", at)
-                end = len(spaced) if end < 0 else end
-                if start not in seen:
-                    seen.add(start)
-                    words = self._asked(spaced[start:end])
-                    if words:
-                        yield start, words
-                at = folded.find(beginning, end)
-
-    def _asked(self, identifier: bytes) -> tuple[str, ...]:
-        known = self._known.get(identifier)
+    def _in_name(self, name: str) -> tuple[str, ...]:
+        """The asked words of a name."""
+        known = self._names.get(name)
         if known is None:
-            words = words_of(identifier.decode("utf-8", "replace"))
-            known = tuple(word for word in words if word in self._weights)
-            self._known[identifier] = known
+            known = self._names[name] = self._asked(name)
         return known
 
+    def _in_names(self, symbol: str) -> tuple[str, ...]:
+        """Those of all names that a symbol stands in, and its own."""
+        known = self._around.get(symbol)
+        if known is None:
+            known = self._around[symbol] = tuple(
+                word for name in symbol.split(".") for word in self._in_name(name)
+            )
+        return known
 
-_ONLY_WORDS: Final = bytes(
+    def _asked(self, identifier: str) -> tuple[str, ...]:
+        return tuple(word for word in words_of(identifier) if word in self._weights)
+
+
+_FOLDED: Final = bytes(
     byte if byte >= 128 or chr(byte).isalnum() or byte == ord("_") else ord(" ")
     for byte in range(256)
-)
-
-
-def _innermost(symbols: Sequence[CodeSymbol], starts: Sequence[int], at: int) -> int:
-    """The place of the innermost symbol that holds a byte; -1 for none."""
-    place = bisect_right(starts, at) - 1
-    while place >= 0 and symbols[place].end <= at:
-        place = symbols[place].parent
-    return place
+).lower()
 
 
 def _own_lengths(

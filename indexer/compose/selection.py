@@ -161,7 +161,11 @@ class _Chooser:
         self._ahead: list[Candidate] = []
         self._loaded: dict[FrameId, Loaded] = {}
         self._told: set[FrameId] = set()
-        self._whole: set[str] = set()
+        self._shown: dict[str, list[Source]] = {}
+        self._headings: dict[Candidate, int] = {}
+        """What they cost at least: as nothing but a heading."""
+        self._made: dict[FrameId | Source, Item] = {}
+        """What was offered; what did not fit its share is offered again."""
 
     @property
     def rest(self) -> int:
@@ -176,7 +180,11 @@ class _Chooser:
 
     def shows_whole(self, path: str) -> bool:
         """Whether all lines of a file are shown."""
-        return path in self._whole
+        return any(source.is_whole for source in self._shown.get(path, ()))
+
+    def shows(self, source: Source) -> bool:
+        """Whether what is shown of a file holds all that this would show of it."""
+        return any(one.holds(source) for one in self._shown.get(source.path, ()))
 
     def look_ahead(self, candidates: Iterable[Candidate]) -> None:
         """Tell in which order frames will be asked for, so that many are read at once."""
@@ -184,8 +192,11 @@ class _Chooser:
 
     def frame(self, candidate: Candidate, room: int) -> bool | str:
         """Show a frame if it fits; False where it does not, or why it cannot be shown at all."""
-        heading = message(candidate.path, candidate.type, candidate.agent, Freshness.FRESH, "")
-        if self._count(heading) > room:
+        least = self._headings.get(candidate)
+        if least is None:
+            heading = message(candidate.path, candidate.type, candidate.agent, Freshness.FRESH, "")
+            least = self._headings[candidate] = self._count(heading)
+        if least > room:
             return False
         loaded = self._get(candidate)
         if candidate.frame_id not in self._told:
@@ -197,19 +208,28 @@ class _Chooser:
         reason = _unusable(loaded, self.request)
         if reason is not None:
             return reason
-        assert loaded.body is not None
-        made = message(
-            candidate.path, candidate.type, candidate.agent, loaded.freshness.value, loaded.body,
-            loaded.symbol, loaded.line,
-        )  # fmt: skip
-        return self._take(Item(loaded, None, made, self._count(made)), room)
+        item = self._made.get(candidate.frame_id)
+        if item is None:
+            assert loaded.body is not None
+            made = message(
+                candidate.path, candidate.type, candidate.agent, loaded.freshness.value,
+                loaded.body, loaded.symbol, loaded.line,
+            )  # fmt: skip
+            item = Item(loaded, None, made, self._count(made))
+            self._made[candidate.frame_id] = item
+        return self._take(item, room)
 
     def source(self, source: Source, room: int) -> bool:
         """Show lines of a file if they fit."""
-        made = source_message(source.path, source.symbol, source.first, source.last, source.body)
-        taken = self._take(Item(None, source, made, self._count(made)), room)
-        if taken and source.is_whole:
-            self._whole.add(source.path)
+        item = self._made.get(source)
+        if item is None:
+            made = source_message(
+                source.path, source.symbol, source.first, source.last, source.body
+            )
+            item = self._made[source] = Item(None, source, made, self._count(made))
+        taken = self._take(item, room)
+        if taken:
+            self._shown.setdefault(source.path, []).append(source)
         return taken
 
     def _take(self, item: Item, room: int) -> bool:
@@ -305,10 +325,7 @@ def _show(chooser: _Chooser, pieces: Iterator[Source], room: int) -> bool:
     for piece in pieces:
         if chooser.is_full or end - chooser.used < SHORTEST:
             break
-        if not any(
-            item.source is not None and item.path == piece.path and item.source.holds(piece)
-            for item in chooser.chosen.items
-        ):
+        if not chooser.shows(piece):
             shown = chooser.source(piece, end - chooser.used) or shown
     return shown
 

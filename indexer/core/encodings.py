@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from indexer.core.few_tokens import FewTokens
 from indexer.errors import UncheckedError, UsageError
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ ENCODINGS: Final[Mapping[str, EncodingFacts]] = {
 }
 
 _loaded: dict[tuple[str, bool], tiktoken.Encoding] = {}
+_few: list[FewTokens] = []
 _load_lock = threading.Lock()
 
 
@@ -135,7 +137,8 @@ def read_ranks(facts: EncodingFacts, folder: Path = _RANKS) -> dict[bytes, int]:
     if hashlib.sha256(table).hexdigest() != facts.table_sha256:
         raise TokenTableError(f"the token table {path} has the wrong SHA-256", hint=hint)
     fields = table.split()
-    return dict(zip(map(binascii.a2b_base64, fields[::2]), map(int, fields[1::2]), strict=True))
+    # Both tables count their ranks from 0 without a gap.
+    return dict(zip(map(binascii.a2b_base64, fields[::2]), range(len(fields) // 2), strict=True))
 
 
 def load_encoding(name: str, *, whole: bool = False) -> tiktoken.Encoding:
@@ -146,7 +149,9 @@ def load_encoding(name: str, *, whole: bool = False) -> tiktoken.Encoding:
         if encoding is None:
             import tiktoken
 
-            facts, ranks = ENCODINGS[name], read_ranks(ENCODINGS[name])
+            facts = ENCODINGS[name]
+            few = _few.pop() if _few and name == DEFAULT_ENCODING else None
+            ranks = few.ranks if few is not None else read_ranks(facts)
             encoding = _loaded[key] = tiktoken.Encoding(
                 name,
                 pat_str="(?s:.+)" if whole else facts.pattern,
@@ -158,11 +163,26 @@ def load_encoding(name: str, *, whole: bool = False) -> tiktoken.Encoding:
     return encoding
 
 
-def count_tokens(name: str, text: str) -> int:
-    """Exactly the number of tokens of a text, with special tokens read as ordinary text."""
-    if len(text) < RUN_LIMIT:
-        return _encode(load_encoding(name), text)
-    return _count_around_runs(name, text)
+def count_tokens(name: str, text: str, *, many: bool = False) -> int:
+    """Exactly the number of tokens of a text, with special tokens read as ordinary text.
+
+    Where many texts will be counted, the encoder is made for the first.
+    """
+    if len(text) >= RUN_LIMIT:
+        return _count_around_runs(name, text)
+    if not many and name == DEFAULT_ENCODING and (name, False) not in _loaded:
+        count = _count_few(name, text)
+        if count is not None:
+            return count
+    return _encode(load_encoding(name), text)
+
+
+def _count_few(name: str, text: str) -> int | None:
+    """Count one of the first texts without the encoder; None where it has to be asked."""
+    with _load_lock:
+        if not _few:
+            _few.append(FewTokens(read_ranks(ENCODINGS[name])))
+        return _few[0].count(text)
 
 
 def _count_around_runs(name: str, text: str) -> int:

@@ -79,6 +79,8 @@ class TiktokenCounter:
             self._encoding_name = encoding_for_model(model)
         # Not `cache or …`: an empty cache is falsy and still the caller's own.
         self._cache = CountCache() if cache is None else cache
+        self.many = False
+        """Whether very many texts will be counted, as by a service."""
 
     @property
     def encoding_name(self) -> str:
@@ -92,7 +94,7 @@ class TiktokenCounter:
         key = text_sha256(text)
         count = self._cache.get(key)
         if count is None:
-            count = count_tokens(self._encoding_name, text)
+            count = count_tokens(self._encoding_name, text, many=self.many)
             self._cache.put(key, count)
         return count
 

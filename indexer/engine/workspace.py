@@ -401,6 +401,7 @@ class Engine:
         self.served = self.in_turns = True
         self.look_at = look_at
         self._on_writing_thread = on_writing_thread
+        self.counter.many = True
         # Loaded by one thread, before several ask for them.
         _ = self.frames.heads.slots
         self.database.serve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import gzip
 import hashlib
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 
 from indexer.core import encodings
 from indexer.core.encodings import ENCODINGS, TokenTableError, UnknownEncodingError, count_tokens
+from indexer.core.few_tokens import FewTokens
 from indexer.core.tokens import (
     CountCache,
     NullTokenCounter,
@@ -156,7 +158,7 @@ def test_a_panic_becomes_an_error_of_the_product(monkeypatch: pytest.MonkeyPatch
         encodings, "load_encoding", lambda name: SimpleNamespace(encode_ordinary=give_up)
     )
     with pytest.raises(TokenTableError, match="gave up on 4 characters"):
-        count_tokens("o200k_base", "text")
+        count_tokens("cl100k_base", "text")
 
 
 def test_an_interrupt_is_not_mistaken_for_a_panic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +169,82 @@ def test_an_interrupt_is_not_mistaken_for_a_panic(monkeypatch: pytest.MonkeyPatc
         encodings, "load_encoding", lambda name: SimpleNamespace(encode_ordinary=interrupt)
     )
     with pytest.raises(KeyboardInterrupt):
-        count_tokens("o200k_base", "text")
+        count_tokens("cl100k_base", "text")
+
+
+# Every kind of character that is counted without the encoder, and some that are not.
+_KINDS = [*map(chr, range(256)), *"\u2013\u2026\u2192\u2500\u017f\u212a\u3000\u4e00"]
+_EDGES = list(" \n\r\t'sTLlreveD9/.Aa\x1c\x1f\x0b\x85\xa0\xaa\xb2\xb5\xdf")
+
+
+def few_tokens(monkeypatch: pytest.MonkeyPatch) -> FewTokens:
+    """A counter that never has enough."""
+    monkeypatch.setattr("indexer.core.few_tokens.MOST_CHARACTERS", sys.maxsize)
+    return FewTokens(encodings.read_ranks(ENCODINGS["o200k_base"]))
+
+
+def test_what_is_counted_without_the_encoder_is_what_it_counts(
+    own: dict[str, tiktoken.Encoding], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, encoder, rng, sure = few_tokens(monkeypatch), own["o200k_base"], random.Random(5), 0
+    texts = corpus()
+    for alphabet in (_KINDS, _KINDS[:128], _EDGES):
+        texts += ["".join(rng.choices(alphabet, k=rng.randint(1, 40))) for _ in range(4000)]
+    for text in texts:
+        count = few.count(text)
+        if count is not None:
+            sure += 1
+            assert count == len(encoder.encode_ordinary(text)), ascii(text[:200])
+    assert sure > 0.7 * len(texts)
+
+
+def test_the_encoder_is_asked_where_it_may_split_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = few_tokens(monkeypatch)
+    assert few.count("plain") is not None
+    assert few.count("\u4e00") is None
+    assert few.count("\ud800") is None
+    assert few.count("x" * 1000) is None
+
+
+FEW = """
+import sys
+from indexer.core import encodings
+from indexer.core.tokens import TiktokenCounter
+counter = TiktokenCounter(encoding_name="o200k_base")
+counts = [counter.count_text(f"{number} hello world") for number in range(10)]
+assert "tiktoken" not in sys.modules
+counts += [counter.count_text(f"{number} hello world " * 100) for number in range(200)]
+assert "tiktoken" in sys.modules and not encodings._few
+print(counts)
+"""
+
+
+def test_the_first_short_texts_need_no_encoder(own: dict[str, tiktoken.Encoding]) -> None:
+    root = Path(encodings.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", FEW], env={"PYTHONPATH": str(root)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    texts = [f"{number} hello world" for number in range(10)]
+    texts += [f"{number} hello world " * 100 for number in range(200)]
+    assert done.stdout.strip() == str([len(own["o200k_base"].encode_ordinary(t)) for t in texts])
+
+
+def test_who_counts_many_texts_makes_the_encoder_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "_loaded", {})
+    monkeypatch.setattr(encodings, "_count_few", lambda name, text: pytest.fail("counted alone"))
+    counter = TiktokenCounter(encoding_name="o200k_base")
+    counter.many = True
+    assert counter.count_text("hello world") == 2
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_the_ranks_are_those_that_the_table_says(name: str) -> None:
+    lines = gzip.decompress((RANKS / f"{name}.tiktoken.gz").read_bytes()).splitlines()
+    said = {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
+    assert encodings.read_ranks(ENCODINGS[name]) == said
 
 
 OFFLINE = """
@@ -287,7 +364,7 @@ def test_the_null_counter_counts_nothing() -> None:
 def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[str] = []
 
-    def count(name: str, text: str) -> int:
+    def count(name: str, text: str, *, many: bool) -> int:
         encoded.append(text)
         return 7
 

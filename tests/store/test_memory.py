@@ -81,7 +81,7 @@ def test_what_is_spilled_is_private_and_goes(tmp_path: Path) -> None:
     assert not spill.exists()
 
 
-@mock.patch("indexer.core.tokens.count_tokens", lambda _, text: len(text) // 4)
+@mock.patch("indexer.core.tokens.count_tokens", lambda _, text, **__: len(text) // 4)
 def check_long_notes(notes: int) -> None:
     """What texts take of the database; counting their tokens would take as long again."""
     space = Space()

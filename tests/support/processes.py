@@ -28,7 +28,7 @@ for found in pkgutil.walk_packages(indexer.__path__, "indexer."):
     if not found.name.endswith("__main__"):
         importlib.import_module(found.name)
 importlib.import_module("openai")
-indexer.core.encodings.count_tokens(indexer.core.encodings.DEFAULT_ENCODING, "")
+indexer.core.encodings.count_tokens(indexer.core.encodings.DEFAULT_ENCODING, "", many=True)
 
 def child(request, streams):
     os.environ.clear()

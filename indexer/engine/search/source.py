@@ -41,6 +41,8 @@ class SourceText:
         self._algorithm = algorithm
         self._tree = tree
         self._texts: dict[str, bytes | None] = {}
+        self._lines: dict[str, list[bytes]] = {}
+        self._pieces: dict[tuple[str, str | None, int, int], Source] = {}
         self.changed: set[str] = set()
         """Files that are not what the tree says, or cannot be read."""
 
@@ -71,23 +73,45 @@ class SourceText:
         text, entry = self.of(path), self._tree.get(path)
         if text is None or entry is None:
             return
-        hit, content_id = hits[path], entry.content_id.hex()
-        lines = BytesIO(text).readlines()
+        hit, lines = hits[path], self._lines.get(path)
+        if lines is None:
+            lines = self._lines[path] = BytesIO(text).readlines()
         if not lines:
             return
         most = room * BYTES_PER_TOKEN
         if len(text) <= most:
-            yield _piece(path, None, 1, len(lines), lines, content_id)._replace(is_whole=True)
+            yield self._piece(path, None, 1, len(lines), lines)._replace(is_whole=True)
         symbols = _worth_showing(hit, again)
         for symbol in symbols:
             if symbol.end - symbol.start <= most:
                 last = min(symbol.end_line, len(lines))
-                yield _piece(path, symbol.symbol, symbol.line, last, lines, content_id)
+                yield self._piece(path, symbol.symbol, symbol.line, last, lines)
         # The beginning of the best, which nothing is made of where all of it is shown.
         name, first = (symbols[0].symbol, symbols[0].line) if symbols else (None, 1)
         end = symbols[0].end_line if symbols else len(lines)
         last = min(end, first + HEAD_LINES - 1, len(lines))
-        yield _piece(path, name, first, last, lines, content_id)
+        yield self._piece(path, name, first, last, lines)
+
+    def _piece(
+        self, path: str, symbol: str | None, first: int, last: int, lines: Sequence[bytes]
+    ) -> Source:
+        """Some lines; what is offered a second time is not looked through again."""
+        key = (path, symbol, first, last)
+        piece = self._pieces.get(key)
+        if piece is None:
+            raw = b"".join(lines[first - 1 : last])
+            entry = self._tree.get(path)
+            assert entry is not None
+            piece = self._pieces[key] = Source(
+                path,
+                symbol,
+                first,
+                last,
+                entry.content_id.hex(),
+                hashlib.sha256(raw).hexdigest(),
+                secrets.mask(raw.decode("utf-8", "replace")),
+            )
+        return piece
 
 
 def _worth_showing(hit: FileHit, again: bool) -> Sequence[CodeSymbol]:
@@ -98,11 +122,3 @@ def _worth_showing(hit: FileHit, again: bool) -> Sequence[CodeSymbol]:
         least = units[0].worth * AS_GOOD // 100
         units = [unit for unit in units[:MOST_SYMBOLS] if unit.worth >= least]
     return [hit.symbols[unit.place] for unit in units]
-
-
-def _piece(
-    path: str, symbol: str | None, first: int, last: int, lines: Sequence[bytes], content_id: str
-) -> Source:
-    raw = b"".join(lines[first - 1 : last])
-    body = secrets.mask(raw.decode("utf-8", "replace"))
-    return Source(path, symbol, first, last, content_id, hashlib.sha256(raw).hexdigest(), body)
