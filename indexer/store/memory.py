@@ -18,6 +18,8 @@ from typing import Final
 
 import duckdb
 
+from indexer.store.parsed import parsed
+
 AT_REST: Final = 32_000_000
 """Bytes that suffice for an index of 100,000 nodes; what a query needs beyond it is spilled."""
 
@@ -63,7 +65,7 @@ class Room:
             self._limit(AT_REST)
 
     def _limit(self, size: int) -> None:
-        self._cursor.execute(f"SET memory_limit = '{size}B'")
+        self._cursor.execute(parsed(self._cursor, f"SET memory_limit = '{size}B'"))
 
 
 def most_memory(group: Path | None = None) -> int:
