@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.conftest import forked_services
 from tests.support.conformance import Specification, Statement
-
-__all__ = ["forked_services"]
 
 _SHOWN = 78
 """Characters of a statement in the table."""
