@@ -17,6 +17,7 @@ from indexer.store.layout import NewerFormatError
 from indexer.store.memory import SERVED, Room, most_memory
 from indexer.store.migrations import MIGRATIONS
 from indexer.store.own_folder import OPEN_OWN_FOLDER, PRIVATE_FILE, PRIVATE_FOLDER, own_folder
+from indexer.store.parsed import parsed
 from indexer.store.utf8_folder import Utf8Folder
 
 Row = tuple[Any, ...]
@@ -291,8 +292,9 @@ class Database:
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query, on a cursor of its own."""
         with self._translated("cannot read the index"), self.reading() as cursor:
+            question = parsed(cursor, statement)
             return self.with_room_if_needed(
-                lambda: cursor.execute(statement, list(parameters)).fetchall()
+                lambda: cursor.execute(question, list(parameters)).fetchall()
             )
 
     def with_room_if_needed(self, read: Callable[[], T]) -> T:
@@ -310,7 +312,7 @@ class Database:
             cursor.begin()
             try:
                 yield lambda statement, parameters: cursor.execute(
-                    statement, list(parameters)
+                    parsed(cursor, statement), list(parameters)
                 ).fetchall()
             finally:
                 with contextlib.suppress(duckdb.Error):
@@ -429,8 +431,9 @@ def append_rows(
 
 def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
     """Set one value of the meta table."""
-    connection.execute("DELETE FROM meta WHERE key = ?", [key])
-    connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
+    change = parsed(connection, "UPDATE meta SET value = ? WHERE key = ?")
+    if connection.execute(change, [value, key]).fetchone() == (0,):
+        connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
 def _connect(

@@ -19,6 +19,8 @@ from typing import Final
 
 import duckdb
 
+from indexer.store.parsed import parsed
+
 AT_REST: Final = 32_000_000
 """Bytes that suffice for an index of 100,000 nodes; what a query needs beyond it is spilled."""
 
@@ -78,7 +80,7 @@ class Room:
             self._limit(self._rest or AT_REST)
 
     def _limit(self, size: int) -> None:
-        self._cursor.execute(f"SET memory_limit = '{size}B'")
+        self._cursor.execute(parsed(self._cursor, f"SET memory_limit = '{size}B'"))
 
 
 def keep_one_heap() -> None:

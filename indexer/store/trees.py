@@ -72,7 +72,8 @@ class TreeStore:
         self._database = database
         self._noted = noted
         self._algorithm = algorithm
-        self._head: Root | None = None
+        self._head: list[Root | None] = []
+        """The newest root or that there is none, once that was asked for."""
         self._lost: list[LostRoots] | None = None
         self.relisted = False
         """Whether the stat cache is another one than when this was opened, or lags behind."""
@@ -82,10 +83,10 @@ class TreeStore:
     def head(self) -> Root | None:
         """The newest root, None before the first scan."""
         # Only the owner writes roots, and this object is how: what it wrote last is the newest.
-        if self._head is None:
+        if not self._head:
             rows = self._database.rows("SELECT * FROM root_log ORDER BY seq DESC LIMIT 1")
-            self._head = _root(rows[0]) if rows else None
-        return self._head
+            self._head = [_root(rows[0]) if rows else None]
+        return self._head[0]
 
     def roots(self, limit: int) -> list[Root]:
         """Recorded roots, newest first."""
@@ -304,7 +305,7 @@ class TreeStore:
             if batch.listings is not None:
                 _replace_listings(connection, batch.listings)
                 put_meta(connection, "listed_seq", str(seq))
-        self._head = root
+        self._head = [root]
         if self._noted is not None:
             self._noted.note_root(seq, root.root)
         return root
@@ -364,7 +365,7 @@ class TreeStore:
                 while piece := list(islice(rows, _PIECE)):
                     append_rows(connection, table, piece)
             put_meta(connection, _FROM, str(source.oldest_seq()))
-        self._head = self._lost = None
+        self._head, self._lost = [], None
         return True
 
     def put_remarks(self, remarks: Remarks) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,19 @@ def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(
     shown = shell(FOLDER.replace("@-0", "@-1"), place, **state)
     assert "2 frames written" in shown
     assert "README.md" in (place / "report.md").read_text()
+
+
+def test_each_line_of_the_folder_recipe_does_its_part_elsewhere(
+    peopled: Path, merkle: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(peopled, tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    lines = [shlex.split(line, comments=True) for line in FOLDER.splitlines()]
+    adopted, watched, reported = (merkle(*line[1:]) for line in lines)
+    assert (adopted.code, watched.code, reported.code) == (0, 0, 0), watched.err
+    assert "Adopted" in adopted.out
+    assert "7 frames written" in watched.out
+    assert Path("report.md").exists()
 
 
 @pytest.mark.soak

@@ -38,7 +38,7 @@ from tests.engine.make import test_custom
 from tests.engine.make.test_custom import installed
 from tests.engine.search import test_custom_ordering
 from tests.engine.search.test_custom_ordering import plugin
-from tests.mcp.conftest import plain_environment, served
+from tests.mcp.conftest import forked_services, plain_environment, served
 from tests.mcp.conftest import project as wired
 from tests.support.conformance import Specification
 from tests.support.space import Space, python

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from indexer.service import served as serving
 from indexer.service.served import start_service
 from tests.support.copies import copy_workspace
-from tests.support.processes import REPOSITORY
+from tests.support.processes import REPOSITORY, ForkingSubprocess
 from tests.support.waiting import PATIENCE
 from tests.support.wire import end_service, peopled
 
@@ -27,6 +28,17 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MERKLE_WATCH_IDLE_EXIT", "60s")
     monkeypatch.setenv("MERKLE_SERVICE_READY", "no")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+
+
+@pytest.fixture(autouse=True, scope="package")
+def forked_services() -> Iterator[None]:
+    """Services that this process starts need no start of their own.
+
+    What `merkle mcp` starts does, and tests of the transports are with those.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "subprocess", ForkingSubprocess)
+        yield
 
 
 def _short_folder() -> Path:

@@ -45,7 +45,9 @@ def hostile() -> Iterator[Path]:
         (odd / f"{number:03}-{LONG[:60]}.py").write_text(
             f"def tide_{number}():\n    return tide_0()\n"
         )
-    (root / "big.py").write_text("tide = 1\n" + f"# {'tide ' * 20}\n" * 3000)
+    # Not of comments: the parser reads on to the last one at each of them.
+    text = "'''\n" + f"# {'tide ' * 20}\n" * 3000 + "'''\n"
+    (root / "big.py").write_text("tide = 1\n" + text)
     types = "".join(f'[types.kind{n}]\nfile = {{ use = "llm", model = "m" }}\n' for n in range(14))
     (root / "merkle.toml").write_text(
         '[types.outline]\nfile = "outline"\nfolder = "summarize"\n' + types
@@ -61,7 +63,7 @@ def hostile() -> Iterator[Path]:
         workspace.session_append("talk", type="dialogue", role="user", text="x" * 720_000)
         workspace.session_append("talk", type="dialogue", role="user", text="The last word.")
         workspace.session_commit("talk")
-        (root / "big.py").write_text("tide = 2\n" + f"# {'tide ' * 20}\n" * 3000)
+        (root / "big.py").write_text("tide = 2\n" + text)
         workspace.scan()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(runtime))

@@ -37,6 +37,10 @@ def child(request, streams):
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ModuleNotFoundError):
         importlib.import_module("sitecustomize")
+    if request["safe"]:
+        del sys.path[0]
+    if request["session"]:
+        os.setsid()
     os.chdir(request["cwd"])
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
@@ -135,19 +139,24 @@ def _number(descriptor: int) -> int:
 
 
 class Forked(subprocess.Popen[Any]):
-    """A `Popen` for `[sys.executable, "-m", MODULE, …]` or `[…, "-c", CODE, …]`."""
+    """A `Popen` for `[sys.executable, "-m", MODULE, …]` or `[…, "-c", CODE, …]`, also with `-P`."""
 
     def _execute_child(
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
-        creationflags, shell, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *more,
+        creationflags, shell, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite,
+        restore_signals, gid, gids, uid, umask, start_new_session, *more,
     ) -> None:  # fmt: skip
         python, *arguments = args
         assert python == sys.executable
+        safe = arguments[0] == "-P"
+        arguments = arguments[safe:]
         assert arguments[0] in ("-c", "-m")
         request = {
             "arguments": [os.fsdecode(each) for each in arguments],
             "cwd": os.fsdecode(os.getcwd() if cwd is None else cwd),
             "env": dict(os.environ if env is None else env),
+            "safe": safe,
+            "session": start_new_session,
         }
         given = enumerate((p2cread, c2pwrite, errwrite))
         streams = [number if each == -1 else each for number, each in given]
@@ -169,6 +178,13 @@ class Forked(subprocess.Popen[Any]):
             self.returncode = _number(self._told)
             os.close(self._told)
         return self.returncode
+
+
+class ForkingSubprocess:
+    """In place of the module `subprocess`, for code of ours that starts a service."""
+
+    Popen = Forked
+    DEVNULL, STDOUT = subprocess.DEVNULL, subprocess.STDOUT
 
 
 def run(arguments: list[Any], stdin: bytes = b"", **options: Any) -> tuple[int, str, str]:

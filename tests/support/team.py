@@ -86,6 +86,11 @@ def ran(runs: Path) -> Counter[str]:
     return Counter(runs.read_text().splitlines())
 
 
+def sizes(short: int, long: int) -> pytest.MarkDecorator:
+    """So many files, and as many as it takes long with among the long tests."""
+    return pytest.mark.parametrize("count", [short, pytest.param(long, marks=pytest.mark.soak)])
+
+
 def files(count: int, folders: int = 3) -> dict[str, str]:
     """Small files with different contents in a few folders."""
     return {f"d{n % folders}/e{n % 2}/f{n}.txt": f"text number {n}" for n in range(count)}

@@ -27,6 +27,7 @@ from indexer.mcp.server import make_server
 from indexer.service.client import connect
 from indexer.store.layout import Layout
 from indexer.store.lock import holder
+from tests.support.processes import Forked
 from tests.support.waiting import PATIENCE, wait_until
 
 AGENTS = (("alice", "writer"), ("bob", "reader"), ("carol", "synthesis"))
@@ -162,7 +163,7 @@ class HttpServer(NamedTuple):
 @contextlib.contextmanager
 def http_server(root: Path, *arguments: str) -> Iterator[HttpServer]:
     """`merkle mcp --http 0` in a process of its own; gives what it says about reaching it."""
-    process = subprocess.Popen(
+    process = Forked(
         [sys.executable, "-P", "-m", "indexer.cli", "-C", str(root), "mcp", "--http", "0",
          *arguments],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -7,20 +7,21 @@ from pathlib import Path
 import pytest
 
 from indexer.engine.team import exchange as sharing
-from tests.support.team import TYPES, Member, files, ran
+from tests.support.team import TYPES, Member, files, ran, sizes
 
 OUTLINES = '[types.outline]\nfile = "outline"\nfolder = "summarize"\n'
 
 
+@sizes(12, 40)
 def test_a_second_clone_computes_nothing(
-    any_url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
+    any_url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", any_url)
-    declared = TYPES + OUTLINES
-    first, second = (Member({**files(12), "a.py": "def a(x):\n    pass\n"}, declared) for _ in "12")
+    content = {**files(count), "a.py": "def a(x):\n    pass\n"}
+    first, second = (Member(content, TYPES + OUTLINES) for _ in "12")
     members += [first, second]
     made = first.full_pass()
-    assert made["regenerated"] > 40
+    assert made["regenerated"] > max(40, 2 * count)
     assert made["shared"]["pushed"] == made["shared"]["computed"] == made["regenerated"]
     before = ran(counted)
     assert set(before.values()) == {1}
@@ -60,11 +61,12 @@ def test_an_edit_asks_for_its_path_only(
     assert len(ran(counted)) == 4
 
 
+@sizes(60, 120)
 def test_a_chunk_is_looked_up_in_one_conversation_per_level(
-    url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
+    url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    first, second = (Member(files(60)) for _ in "12")
+    first, second = (Member(files(count)) for _ in "12")
     members += [first, second]
     first.full_pass()
     engine = second.open()
@@ -77,7 +79,7 @@ def test_a_chunk_is_looked_up_in_one_conversation_per_level(
     )
     second.full_pass()
     # All files, then the folders by height: e0 and e1 in each of three, those three, the root.
-    assert asked == [61, 6, 3, 1]
+    assert asked == [count + 1, 6, 3, 1]
 
 
 def test_a_type_that_is_not_shared_stays_here(
@@ -166,10 +168,11 @@ def test_pull_brings_all_for_work_without_the_server(
     assert second.full_pass()["regenerated"] == 0
 
 
+@sizes(40, 140)
 def test_small_chunks_and_portions_give_the_same(
-    url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
+    url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    alone = Member(files(40))
+    alone = Member(files(count))
     members.append(alone)
     alone.full_pass()
     # Also so small that bodies at hand are let go of in the middle.
@@ -177,7 +180,7 @@ def test_small_chunks_and_portions_give_the_same(
     monkeypatch.setattr(sharing, "PORTION", 3)
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
     for _ in "12":
-        members.append(Member(files(40)))
+        members.append(Member(files(count)))
         members[-1].full_pass()
         assert members[-1].bodies() == alone.bodies()
     assert set(ran(counted).values()) == {2}

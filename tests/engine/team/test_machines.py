@@ -22,7 +22,7 @@ from indexer.shared.postgres import PostgresStore
 from indexer.shared.schema import MIGRATIONS
 from tests.support.engines import Engine
 from tests.support.postgres import Postgres
-from tests.support.team import Member, files, ran
+from tests.support.team import Member, files, ran, sizes
 
 SMALL = "import indexer.engine.team.exchange as s; s.PORTION = 4"
 
@@ -45,24 +45,26 @@ def small_portions(site: Path) -> None:
     (site / "sitecustomize.py").write_text(SMALL)
 
 
+@sizes(18, 32)
 @pytest.mark.timeout(180)
 def test_eight_machines_compute_each_key_exactly_once(
-    url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch
+    url: str, counted: Path, members: list[Member], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     small_portions(counted.parent / "site")
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    members += [Member(files(18)) for _ in range(8)]
+    members += [Member(files(count)) for _ in range(8)]
     running = [
         member.start("--json", "watch", "--once", COUNTED_PAUSE="0.01") for member in members
     ]
     documents = [finished(process) for process in running]
     runs = ran(counted)
-    # 19 files, 6 + 3 + 1 folders.
-    assert len(runs) == 29
+    # With what declares them, and 6 + 3 + 1 folders.
+    total = count + 1 + 10
+    assert len(runs) == total
     assert set(runs.values()) == {1}
-    assert sum(one["shared"]["computed"] for one in documents) == 29
-    assert sum(one["generated"] for one in documents) == 29
-    assert all(one["generated"] + one["reused"] == 29 for one in documents)
+    assert sum(one["shared"]["computed"] for one in documents) == total
+    assert sum(one["generated"] for one in documents) == total
+    assert all(one["generated"] + one["reused"] == total for one in documents)
     # They really worked together: no machine did it all.
     assert sum(one["shared"]["computed"] > 0 for one in documents) > 1
     bodies = members[0].bodies()
