@@ -39,6 +39,11 @@ if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 1 << 30:
     tempfile.tempdir = str(_MEMORY)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: tests of services wait for them now and then."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A state folder for the whole run: indexes are noted there, and fixtures outlive tests."""
     if not hasattr(config, "workerinput"):

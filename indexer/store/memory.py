@@ -13,6 +13,7 @@ import ctypes
 import os
 import resource
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,11 @@ SERVED: Final = 16 << 20
 
 _SHARE: Final = 2
 """The database takes at most one part in so many of what there is."""
+
+_PATIENCE: Final = 30.0
+"""Seconds for which whoever needs room waits for those who read without."""
+
+_PAUSE: Final = 0.01
 
 _HEAPS: Final = -8
 """`M_ARENA_MAX` of glibc; other libraries have no such function, or do not know the number."""
@@ -52,9 +58,9 @@ class Room:
     def taken(self) -> Iterator[None]:
         """While this lasts, the database may use as much as it ever may."""
         with self._lock:
+            if not self._inside:
+                self._raise()
             self._inside += 1
-            if self._inside == 1:
-                self._limit(self._most)
         try:
             yield
         finally:
@@ -73,6 +79,17 @@ class Room:
     def close(self) -> None:
         """Let go of the connection."""
         self._cursor.close()
+
+    def _raise(self) -> None:
+        """Saying so takes memory too: where others have all of it, once they give some back."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._limit(self._most)
+            except duckdb.OutOfMemoryException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
 
     def _lower(self) -> None:
         # Refused while somebody outside reads more than that: whoever leaves next tries again.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import threading
 from pathlib import Path
 from unittest import mock
 
+import duckdb
 import pytest
 
 from indexer.engine.durable.repair import repair
 from indexer.store import memory
 from indexer.store.database import Database
-from indexer.store.memory import most_memory
+from indexer.store.memory import Room, most_memory
 from indexer.store.query import run_query
 from tests.support.space import Space
 
@@ -54,6 +57,28 @@ def test_room_is_taken_only_while_it_is_needed(tmp_path: Path) -> None:
     assert limit(database) == rest
     assert not run_query(database, "SELECT * FROM duckdb_settings()", 1000, 5.0)[2]
     database.close()
+
+
+def test_room_is_waited_for_where_readers_have_taken_everything() -> None:
+    connection = duckdb.connect(":memory:", config={"threads": "2"})
+    room = Room(connection, 100_000_000, 16 << 20)
+    held: list[duckdb.DuckDBPyConnection] = []
+    for rows, size in ((20_000, 100), (2_000, 100), (200, 10), (20, 1), (1, 1)):
+        with contextlib.suppress(duckdb.OutOfMemoryException):
+            while True:
+                reader = connection.cursor()
+                reader.execute(f"SELECT repeat('x', {size}) || i FROM range({rows}) t(i)")
+                held.append(reader)
+    with pytest.raises(duckdb.OutOfMemoryException):
+        connection.execute("SET memory_limit = '90MB'")
+    leaving = threading.Timer(0.2, lambda: [reader.close() for reader in held])
+    leaving.start()
+    for _ in range(2):
+        with room.taken():
+            asked = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+            assert asked == ("95.3 MiB",)
+    leaving.join()
+    assert connection.execute("SELECT current_setting('memory_limit')").fetchone() == ("16.0 MiB",)
 
 
 def test_a_service_rests_with_less(tmp_path: Path) -> None:
