@@ -61,9 +61,13 @@ def copied(tree: Path, target: Path) -> Path:
     shutil.copytree(
         tree, target, symlinks=True, ignore=shutil.ignore_patterns(".git", ".merkle")
     )  # fmt: skip
-    identity = ("-c", "user.name=benchmarks", "-c", "user.email=benchmarks@localhost")
+    identity = ["-c", "user.name=benchmarks", "-c", "user.email=benchmarks@localhost"]
+    # So many new objects would be packed beside everything that is measured next.
+    identity += ["-c", "gc.auto=0", "-c", "maintenance.auto=false"]
     for arguments in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "all"]):
         run(["git", "-C", target, *identity, *arguments], env=GIT_ENV)
+    # Otherwise the first to sync anything, which the floor never does, writes the copy too.
+    os.sync()
     return target
 
 
