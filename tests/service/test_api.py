@@ -84,6 +84,8 @@ BAD = [
     ("POST", "/v1/validate", b'{"expect_root": 12}'),
     ("POST", "/v1/validate", b'{"expect_root": "not hex"}'),
     ("POST", "/v1/validate", b'{"expect_root": "\\ud800"}'),
+    ("POST", "/v1/search", b'{"question": "x", "kinds": [{}]}'),
+    ("POST", "/v1/search", b'{"question": "x", "kinds": [[]]}'),
     ("POST", "/v1/sql", b"{}"),
     ("POST", "/v1/sql", b'{"query": 5}'),
     ("POST", "/v1/sql", b'{"query": "DROP TABLE root_log"}'),
