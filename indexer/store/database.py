@@ -25,9 +25,6 @@ T = TypeVar("T")
 
 _PIECE: Final = 20_000
 
-_SMALL: Final = 8 << 20
-"""Bytes of a file, up to which a second thread takes longer to start than it saves."""
-
 SPILL: Final = "spill"
 """The folder for what a query needs beyond its memory; empty unless one runs."""
 
@@ -439,15 +436,6 @@ def put_meta(connection: duckdb.DuckDBPyConnection, key: str, value: str) -> Non
         connection.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
-def _threads(file: Path) -> int:
-    """Few: an index of 100,000 nodes needs no more, and a small one is opened faster with one."""
-    try:
-        return 1 if file.stat().st_size <= _SMALL else 2
-    except FileNotFoundError:
-        # It may become a large one now.
-        return 2
-
-
 def _connect(
     place: Utf8Folder, name: str, most_memory: int, *, read_only: bool
 ) -> duckdb.DuckDBPyConnection:
@@ -460,7 +448,8 @@ def _connect(
                 "extension_directory": os.devnull,
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
-                "threads": str(_threads(place.path / name)),
+                # Deterministic and light: an index of 100,000 nodes needs not many threads.
+                "threads": "2",
                 # To begin with: a WAL may hold much, and is replayed now.
                 "memory_limit": f"{most_memory}B",
                 # Last: before the first of these it would be refused because of it.
