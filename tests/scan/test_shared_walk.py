@@ -140,7 +140,7 @@ def test_a_first_reading_is_put_together_by_whoever_reads(
     root, tree = walked
     monkeypatch.setattr(shared_walk, "_LEVELS", 1)
     if killed:
-        work = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+        work = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731  # one line says it
         monkeypatch.setattr(shared_walk, "_read_first", work)
     shared = walk_shared(Walker(root, HASH, Scopes(root), NothingBefore(), LATER), None)
     assert shared.left == [f"{first}/{second}" for first in "abc" for second in "xyz"]

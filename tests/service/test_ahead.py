@@ -103,7 +103,7 @@ def test_whatever_happens_is_seen(
             # It is over, and nobody reads the events yet.
             seen = ahead.take()
             assert seen is not None
-            ahead.take = lambda: seen  # type: ignore[method-assign]
+            ahead.take = lambda: seen  # type: ignore[method-assign]  # a stand-in
             change(indexed)
         keeper = serve(indexed, ahead)
         if when == "later":

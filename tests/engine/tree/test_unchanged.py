@@ -298,15 +298,20 @@ def test_a_first_scan_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     compare(tmp_path / "other")
 
 
+def fill_folders(root: Path) -> None:
+    """Twenty files, each in a folder of its own."""
+    for number in range(20):
+        folder = root / f"f{number % 4}" / f"g{number}"
+        folder.mkdir(parents=True)
+        (folder / "file.py").write_text(f"x = {number}\n")
+
+
 @pytest.mark.usefixtures("forking")
 def test_a_database_that_cannot_be_made_beside_a_first_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said, the lock is let go of, and the next scan is as good as a first one."""
-    for number in range(20):
-        folder = tmp_path / f"f{number % 4}" / f"g{number}"
-        folder.mkdir(parents=True)
-        (folder / "file.py").write_text(f"x = {number}\n")
+    fill_folders(tmp_path)
 
     def refuse(*_: object, **__: object) -> None:
         raise DatabaseError("no room")
@@ -323,10 +328,7 @@ def test_a_database_that_cannot_be_made_beside_a_first_scan(
 def test_a_first_scan_that_is_broken_off_beside_its_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(20):
-        folder = tmp_path / f"f{number % 4}" / f"g{number}"
-        folder.mkdir(parents=True)
-        (folder / "file.py").write_text(f"x = {number}\n")
+    fill_folders(tmp_path)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
