@@ -214,6 +214,11 @@ class Engine:
         if first.standing is not None:
             self.recorded.remember(first.listings)
 
+    @property
+    def has_looked_first(self) -> bool:
+        """Whether what was seen before the database was opened still waits to be taken."""
+        return self._observed is not None
+
     def take_first_look(self) -> Observed | None:
         """What was seen before the database was opened, once."""
         observed, self._observed = self._observed, None

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
@@ -55,6 +56,17 @@ def _load_engine() -> type[Engine]:
     from indexer.engine.workspace import Engine
 
     return Engine
+
+
+def _load_ahead(name: str) -> None:
+    _load_engine()
+    _ = OPERATIONS[name].function
+
+
+def _is_about_everything(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether an operation is a question that may be answered from any file."""
+    within = (given.get(key) for key in ("nodes", "related", "sources"))
+    return name == "search" or (name == "compose" and "query" in given and not any(within))
 
 
 def find_workspace(start: Path | None = None) -> Path:
@@ -255,7 +267,9 @@ class Workspace(Methods):
         """
         plain = all(value is False or key == "wait" for key, value in given.items())
         asked = name in ("scan", "status") and plain
-        if not asked or not self.may_own or self._client or self._engine:
+        # A question to all of it begins with a look, too, which pays where others share it.
+        is_question = self.may_fork and _is_about_everything(name, given)
+        if not (asked or is_question) or not self.may_own or self._client or self._engine:
             return None
         # Imported late: with a service running, a command looks at nothing itself.
         from indexer.engine.owned import Owned
@@ -276,17 +290,18 @@ class Workspace(Methods):
             self._take(_load_engine()(self.root, owned=owned))
 
         try:
+            following = name if is_question else self.goes_on_with
             first = look_first(
                 owned,
-                progress,
+                None if is_question else progress,
                 may_fork=self.may_fork,
                 counted=name == "status",
-                meanwhile=self._load_ahead if self.goes_on_with is not None else None,
+                meanwhile=following and partial(_load_ahead, following),
             )
             if first is None and name == "scan" and self.may_fork:
                 # The database is made while others read.
                 first = read_first(owned, progress, open_it)
-            if first is not None:
+            if first is not None and asked:
                 document = first.scan() if name == "scan" else first.status()
         except MerkleError:
             if is_opened and self._engine is None:
@@ -306,11 +321,6 @@ class Workspace(Methods):
         if first is not None and self._engine is not None:
             self._engine.begin_with(first)
         return None
-
-    def _load_ahead(self) -> None:
-        _load_engine()
-        if self.goes_on_with is not None:
-            _ = OPERATIONS[self.goes_on_with].function
 
     def _read_beside(self) -> None:
         """Let another process read the files to be checked, while this one checks the rest."""

@@ -163,6 +163,8 @@ def tree_as_on_disk(engine: Engine, *named: str) -> Tree:
     if engine.served:
         look_at_files(engine, named)
         return engine.tree
+    if engine.has_looked_first:
+        return look(engine).tree or engine.tree
     around = (each for path in named for each in all_of(engine.root, path))
     return look_again(engine, dict.fromkeys(around)).tree
 

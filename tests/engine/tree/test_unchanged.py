@@ -469,3 +469,24 @@ def _do(actions: list[str]) -> None:
                 ACTIONS[action](root)
             settle()
             compare(root)
+
+
+# -- a question, which begins with a look
+
+
+@pytest.mark.usefixtures("forking")
+@pytest.mark.parametrize("action", [None, "edit", "add", "remove", "rename", "link"])
+def test_a_question_takes_what_others_saw_before_the_database_was_opened(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch, action: str | None
+) -> None:
+    if action is not None:
+        ACTIONS[action](indexed)
+    expected = asked(indexed, lambda opened: opened.compose(query="other words"))
+    monkeypatch.setattr("indexer.engine.tree.scan.Walker", None)
+    with Command.open(indexed) as opened:
+        assert opened.compose(query="other words") == expected
+    with Command.open(indexed) as opened:
+        found = opened.search("other words")
+    monkeypatch.undo()
+    root = asked(indexed, lambda opened: opened.scan())["root"]
+    assert expected["root"] == found["root"] == root
