@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.code import CodeSymbol
+from indexer.core.code import SymbolSpan
 from indexer.core.postings import FULL, OF_UNIT, gain
 from indexer.core.roles import Role, roles_asked_for
-from indexer.core.terms import identifiers, words_in, words_of
+from indexer.core.terms import identifiers, needle_of, words_in, words_of
 
 ONE: Final = 1 << 10
 """A weight, and a share, of one."""
@@ -65,6 +65,8 @@ FOLDER_PERCENT: Final = 30
 
 # How much a node that was named draws to itself what is near it.
 PULL: Final = 2.0
+
+_NONE: Final[frozenset[str]] = frozenset()
 
 _CAMEL: Final = re.compile(r"[a-z0-9][A-Z]|_|[A-Z][A-Z][a-z]")
 
@@ -162,6 +164,18 @@ def covered(worth: int, found: int, total: int, alone: int) -> int:
     return worth * (alone * total + (10 - alone) * found) // (10 * total) if total else 0
 
 
+class _Needles:
+    """Tells of most names without taking them apart that they have none of some words."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        needles = sorted({re.escape(needle_of(word)) for word in words})
+        self._found = re.compile("|".join(needles)).search
+
+    def may_be_in(self, name: str) -> bool:
+        """Whether a name may have one of the words; what is not ASCII has its own lower case."""
+        return not name.isascii() or self._found(name.lower().replace("_", "")) is not None
+
+
 class PathGain(NamedTuple):
     """What the names on a path are worth, and the words that they have."""
 
@@ -174,6 +188,7 @@ class PathGains:
 
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights = weights
+        self._needles = _Needles(weights)
         self._above: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     def of(self, path: str) -> PathGain:
@@ -193,6 +208,8 @@ class PathGains:
         return PathGain(worth // 10, frozenset(found))
 
     def _asked(self, name: str) -> frozenset[str]:
+        if not self._needles.may_be_in(name):
+            return _NONE
         return frozenset(word for word in words_in(name) if word in self._weights)
 
     def _names_above(self, folder: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -220,15 +237,13 @@ class UnitScores:
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights = weights
         self._total = sum(weights.values())
-        # A stem of `-ies` is spelled otherwise than the word.
-        self._beginnings = sorted(
-            {(word[:-1] if word.endswith("y") else word).encode() for word in weights}
-        )
+        self._beginnings = sorted({needle_of(word).encode() for word in weights})
+        self._needles = _Needles(weights)
         self._known: dict[bytes, tuple[str, ...]] = {}
         self._names: dict[str, tuple[str, ...]] = {}
         self._around: dict[str, tuple[str, ...]] = {}
 
-    def of(self, text: bytes, symbols: Sequence[CodeSymbol]) -> list[UnitScore]:
+    def of(self, text: bytes, symbols: Sequence[SymbolSpan]) -> list[UnitScore]:
         """What each symbol's own text is worth, the best first."""
         counts = self._counted(text, symbols)
         lengths = _own_lengths(symbols, len(text), counts)
@@ -238,7 +253,7 @@ class UnitScores:
         ]
         return sorted(scores, key=lambda one: (-one.worth, one.place))
 
-    def _counted(self, text: bytes, symbols: Sequence[CodeSymbol]) -> dict[int, dict[str, int]]:
+    def _counted(self, text: bytes, symbols: Sequence[SymbolSpan]) -> dict[int, dict[str, int]]:
         """How often each asked word stands in the innermost symbols; -1 for none.
 
         This runs for every place that has an asked word, so nothing is called for it.
@@ -274,7 +289,7 @@ class UnitScores:
         return counts
 
     def _worth(
-        self, symbols: Sequence[CodeSymbol], place: int, unit: dict[str, int], length: int
+        self, symbols: Sequence[SymbolSpan], place: int, unit: dict[str, int], length: int
     ) -> int:
         if place >= 0:
             symbol = symbols[place]
@@ -295,7 +310,8 @@ class UnitScores:
         """The asked words of a name."""
         known = self._names.get(name)
         if known is None:
-            known = self._names[name] = self._asked(name)
+            known = self._asked(name) if self._needles.may_be_in(name) else ()
+            self._names[name] = known
         return known
 
     def _in_names(self, symbol: str) -> tuple[str, ...]:
@@ -318,7 +334,7 @@ _FOLDED: Final = bytes(
 
 
 def _own_lengths(
-    symbols: Sequence[CodeSymbol], length: int, wanted: Iterable[int]
+    symbols: Sequence[SymbolSpan], length: int, wanted: Iterable[int]
 ) -> dict[int, int]:
     """The bytes of some symbols without those nested in them."""
     own = {

@@ -43,6 +43,18 @@ class CodeSymbol(NamedTuple):
     """The place in the list of what it stands in; -1 for none."""
 
 
+class SymbolSpan(NamedTuple):
+    """What a question needs of each symbol: what it is called, and where it stands."""
+
+    name: str
+    symbol: str
+    line: int
+    end_line: int
+    start: int
+    end: int
+    parent: int
+
+
 class CodeFacts(NamedTuple):
     """What is known of a content under the ending of a name."""
 

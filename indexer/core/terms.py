@@ -98,6 +98,12 @@ def _whole(identifier: str) -> str | None:
     return stem(whole) if 1 < len(whole) <= _LONGEST else None
 
 
+def needle_of(word: str) -> str:
+    """What every name has in it that has a word, in lower case and without underscores."""
+    # A stem is the beginning of its word, but for a last `y` that may have been `ies`.
+    return word[:-1] if word.endswith("y") else word
+
+
 def term_of(word: str) -> int:
     """The number that stands for a word; two words share one about once in four billion."""
     return xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass")) & 0xFFFFFFFF

@@ -14,18 +14,12 @@ from indexer.core.code import FactsKey
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.roles import Role, role_of
-from indexer.core.terms import words_in
+from indexer.core.terms import needle_of, words_in
 from indexer.core.tree import Entry, Tree
 from indexer.generators.facts import facts_key
 
 LastKnown = Callable[[str], Iterable[ContentId]]
 """The contents of a file that its frames were last made from."""
-
-
-def needle_of(word: str) -> str:
-    """What every name has in it that has a word, in lower case and without underscores."""
-    # A stem is the beginning of its word, but for a last `y` that may have been `ies`.
-    return word[:-1] if word.endswith("y") else word
 
 
 class Names:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest
-from itertools import compress
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.compose.candidates import Candidate
@@ -27,7 +27,7 @@ from indexer.compose.relevance import (
     pulled,
     weights_of,
 )
-from indexer.core.code import CodeSymbol
+from indexer.core.code import SymbolSpan
 from indexer.core.frames import REPEATING_AGENTS
 from indexer.core.kinds import Kind
 from indexer.core.postings import FULL
@@ -67,7 +67,7 @@ class FileHit(NamedTuple):
     worth: int
     parts: dict[str, int]
     """What the worth is made of."""
-    symbols: tuple[CodeSymbol, ...] = ()
+    symbols: tuple[SymbolSpan, ...] = ()
     units: tuple[UnitScore, ...] = ()
     """What its symbols are worth, the best first."""
     stale: bool = False
@@ -85,7 +85,7 @@ class Ranking:
         postings: PostingStore,
         code: CodeStore,
         anchors: Sequence[str],
-        symbols: dict[int, tuple[CodeSymbol, ...]],
+        symbols: dict[int, tuple[SymbolSpan, ...]],
     ) -> None:
         self._question = question = _as_spelled(question, postings, code)
         self._tree = tree
@@ -98,10 +98,7 @@ class Ranking:
         self._found = postings.find(FILES, self._terms.values())
         self.statistics = Statistics(
             files.count,
-            {
-                word: sum(map(_get(files.live), self._found[term][0]))
-                for word, term in self._terms.items()
-            },
+            {word: _count_live(files, self._found[term][0]) for word, term in self._terms.items()},
         )
         self._weights = weights_of(question, self.statistics)
         self._total = sum(self._weights.values())
@@ -118,6 +115,13 @@ class Ranking:
             gives = [(weight << _HIGH) + weight * gain for gain in range(FULL + 1)]
             for number, gain in zip(numbers, gains, strict=True):
                 sums[number] += gives[gain]
+        # What no file has any more counts for nothing.
+        live = self._files.live
+        del sums[len(live) :]
+        dead = live.find(0)
+        while dead >= 0:
+            sums[dead] = 0
+            dead = live.find(0, dead + 1)
         return sums
 
     def having_words(self, paths: Sequence[str]) -> set[str]:
@@ -129,8 +133,7 @@ class Ranking:
 
     def others(self, hits: Sequence[FileHit]) -> int:
         """How many files have a word of the question and are none of some hits."""
-        live = self._files.live
-        found = sum(map(bool, compress(self._sums[: len(live)], live)))
+        found = len(self._sums) - self._sums.count(0)
         return max(0, found - len({hit.number for hit in hits if self._sums[hit.number]}))
 
     def files(self, pool: int, text_of: TextOf, read: int = READ) -> list[FileHit]:
@@ -147,11 +150,12 @@ class Ranking:
 
     def _pool(self, pool: int, defined: Iterable[int]) -> set[str]:
         """The files that have the most of the question's words, and those named after them."""
-        total, live, low = self._total, self._files.live, (1 << _HIGH) - 1
+        # As `covered` has it, which is not called for each of so many.
+        low, alone, whole = (1 << _HIGH) - 1, ALONE * self._total, 10 * self._total
         worth = {
-            number: covered(made & low, made >> _HIGH, total, ALONE)
-            for number, made in enumerate(self._sums[: len(live)])
-            if made and live[number]
+            number: (made & low) * (alone + (10 - ALONE) * (made >> _HIGH)) // whole
+            for number, made in enumerate(self._sums)
+            if made
         }
         found = {
             path
@@ -224,7 +228,7 @@ class Ranking:
         symbols = self._symbols
         if sum(map(len, symbols.values())) > _REMEMBERED:
             symbols.clear()
-        symbols.update(self._code.symbols(hit.number for hit in hits if hit.number not in symbols))
+        symbols.update(self._code.spans(hit.number for hit in hits if hit.number not in symbols))
         scores = UnitScores(self._weights)
         known: dict[int, list[UnitScore]] = {}
         made = []
@@ -326,6 +330,10 @@ def _order(hit: FileHit) -> tuple[int, str]:
     return -hit.worth, hit.path
 
 
-def _get(live: bytearray) -> Callable[[int], int]:
-    size = len(live)
-    return lambda number: live[number] if number < size else 0
+def _count_live(files: FilesSeen, numbers: Sequence[int]) -> int:
+    """How many of some numbers, in their order, a file has."""
+    live = files.live
+    known = bisect_left(numbers, len(live))
+    if files.count == len(live):
+        return known
+    return sum(map(live.__getitem__, islice(numbers, known)))

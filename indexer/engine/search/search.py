@@ -100,6 +100,8 @@ class _Match(NamedTuple):
     row: Candidate | None = None
     at: int = 0
     """Where in the line a text begins, in bytes."""
+    declared: tuple[int, int] | None = None
+    """Of a symbol that only its place is known of: the number of its facts, and its place."""
 
 
 def search(
@@ -203,7 +205,7 @@ class _Search:
         """
         worth = {hit.path: hit.worth for hit in ranked.files}
         found = {
-            (hit.path, unit.place): _symbol(hit.path, hit.symbols[unit.place], _as_best(hit, unit))
+            (hit.path, unit.place): _placed(hit, unit)
             for hit in ranked.files
             for unit in hit.units
             if unit.place >= 0
@@ -291,7 +293,20 @@ class _Search:
         loaded = {
             one.candidate.frame_id: one for one in load(self._engine.frames, self._tree, rows)
         }
-        return [self._result(one, loaded) for one in matches]
+        return [self._result(one, loaded) for one in self._read_symbols(matches)]
+
+    def _read_symbols(self, matches: Sequence[_Match]) -> list[_Match]:
+        """The same, with what symbols say of which only the place is known."""
+        numbers = {one.declared[0] for one in matches if one.declared is not None}
+        found = self._engine.frames.code.store.symbols(numbers) if numbers else {}
+        read = []
+        for one in matches:
+            number, place = one.declared or (-1, -1)
+            symbols = found.get(number, ())
+            # Facts of a content that went may be dropped meanwhile.
+            is_known = 0 <= place < len(symbols)
+            read.append(_symbol(one.path, symbols[place], one.score) if is_known else one)
+        return read
 
     def _result(self, match: _Match, loaded: Mapping[FrameId, Loaded]) -> ResultDocument:
         result: ResultDocument = {
@@ -351,6 +366,13 @@ def _order(match: _Match) -> tuple[object, ...]:
 def _symbol(path: str, symbol: CodeSymbol, score: int) -> _Match:
     said = f"{symbol.signature}  {symbol.doc}" if symbol.doc else symbol.signature
     return _Match(SYMBOL, path, score, symbol.kind, symbol.line, symbol.symbol, said)
+
+
+def _placed(hit: FileHit, unit: UnitScore) -> _Match:
+    """A symbol of a file that was ranked, of which more is read if it is shown."""
+    span, place = hit.symbols[unit.place], (hit.number, unit.place)
+    score = _as_best(hit, unit)
+    return _Match(SYMBOL, hit.path, score, SYMBOL, span.line, span.symbol, declared=place)
 
 
 def _as_best(hit: FileHit, unit: UnitScore) -> int:

@@ -10,7 +10,7 @@ from typing import Final
 
 from indexer.compose.selection import Source
 from indexer.core import secrets
-from indexer.core.code import CodeSymbol
+from indexer.core.code import SymbolSpan
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.tree import Tree
 from indexer.engine.search.ranking import FileHit
@@ -114,7 +114,7 @@ class SourceText:
         return piece
 
 
-def _worth_showing(hit: FileHit, again: bool) -> Sequence[CodeSymbol]:
+def _worth_showing(hit: FileHit, again: bool) -> Sequence[SymbolSpan]:
     units = [unit for unit in hit.units if unit.place >= 0]
     if not units:
         return ()

@@ -13,11 +13,10 @@ from indexer.core import paths
 from indexer.core.changes import tree_changes
 from indexer.core.frames import REPEATING_AGENTS
 from indexer.core.roles import role_of
-from indexer.core.terms import words_in
+from indexer.core.terms import needle_of, words_in
 from indexer.core.tree import Tree
 from indexer.engine.code.known import is_of_today
 from indexer.engine.search.corpus import Corpus
-from indexer.engine.search.files import needle_of
 from indexer.engine.search.ranking import Ranking
 from indexer.generators.languages import WHOLE_NAMES
 from indexer.store.present import Present, PresentFrame
