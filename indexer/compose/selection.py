@@ -327,6 +327,9 @@ def _show(chooser: _Chooser, pieces: Iterator[Source], room: int) -> bool:
             break
         if not chooser.shows(piece):
             shown = chooser.source(piece, end - chooser.used) or shown
+        if chooser.shows_whole(piece.path):
+            # Nothing is left of it, and nothing more of it has to be read for secrets.
+            break
     return shown
 
 

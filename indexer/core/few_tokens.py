@@ -11,7 +11,7 @@ import re
 from itertools import pairwise
 from typing import Final
 
-MOST_CHARACTERS: Final = 150_000
+MOST_CHARACTERS: Final = 600_000
 """How much of a process's texts is counted this way; above that the encoder pays for itself."""
 
 _LONGEST: Final = 100

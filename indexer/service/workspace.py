@@ -296,7 +296,7 @@ class Workspace(Methods):
                 None if is_question else progress,
                 may_fork=self.may_fork,
                 counted=name == "status",
-                meanwhile=following and partial(_load_ahead, following),
+                meanwhile=partial(_load_ahead, following) if following else None,
             )
             if first is None and name == "scan" and self.may_fork:
                 # The database is made while others read.

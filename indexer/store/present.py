@@ -7,6 +7,7 @@ the database tells that in a tenth of the time that loading everything would tak
 from __future__ import annotations
 
 import contextlib
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -41,14 +42,15 @@ _FILES: Final = """
     LEFT JOIN facts f ON f.content_id = n.content_id AND f.ending = n.ending
 """
 _COUNTING: Final = """
+    CREATE TEMP TABLE counting AS
         SELECT arg_max(frame_id, seq) AS frame_id FROM head_log GROUP BY path, type, agent
         UNION ALL
         SELECT frame_id FROM (SELECT * FROM note_log QUALIFY row_number() OVER
             (PARTITION BY frame_id ORDER BY seq DESC, rowid DESC) = 1) WHERE live
 """
-_LIVE: Final = f"""
+_LIVE: Final = """
     SELECT f.rowid, f.frame_id FROM frame_log f
-    WHERE f.path IN (SELECT path FROM now) AND f.frame_id IN ({_COUNTING})
+    WHERE f.path IN (SELECT path FROM now) AND f.frame_id IN (SELECT frame_id FROM counting)
     ORDER BY f.seq, f.path, f.type, f.agent, f.frame_id
 """
 _FRAME: Final = "rowid, seq, path, type, agent, frame_id, content"
@@ -89,6 +91,7 @@ class Present:
             self._cursor = opening.enter_context(database.roomy())
             self._tell_now(moved)
             self._tell_files(whole_names, is_of_today)
+            self._cursor.execute(_COUNTING)
             self._opened = opening.pop_all()
         self._places: array[int] | None = None
         self._live_places: frozenset[int] = frozenset()
@@ -183,8 +186,8 @@ class Present:
         self._cursor.execute(
             "SELECT path FROM (SELECT path, regexp_extract(path, '[^/]*$') AS name FROM now)"
             " WHERE path <> '' AND (strlen(name) <> length(name)"
-            "  OR list_bool_or([contains(replace(lower(name), '_', ''), one) FOR one IN ?]))",
-            [list(needles)],
+            "  OR regexp_matches(replace(lower(name), '_', ''), ?))",
+            ["|".join(map(re.escape, needles))],
         )
         while rows := self._cursor.fetchmany(2048):
             yield from (path for (path,) in rows)
@@ -199,8 +202,7 @@ class Present:
     def has_all_frames(self) -> bool:
         """Whether every frame that counts is there: of a damaged index some may be missing."""
         lost = self._rows(
-            f"SELECT 1 FROM ({_COUNTING}) WHERE frame_id NOT IN (SELECT frame_id FROM frame_log)"
-            " LIMIT 1"
+            "SELECT 1 FROM counting WHERE frame_id NOT IN (SELECT frame_id FROM frame_log) LIMIT 1"
         )
         return not lost
 

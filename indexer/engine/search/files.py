@@ -83,8 +83,8 @@ class FilesSeen(Protocol):
         """Whether what is known of a file is of a content that it had before."""
         ...
 
-    def named(self, word: str, most: int) -> list[str]:
-        """The paths in the tree whose own name has a word; none where too many have it."""
+    def named(self, words: Sequence[str], most: int) -> dict[str, list[str]]:
+        """By word, the paths in the tree whose own name has it; none where too many have it."""
         ...
 
     def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
@@ -193,13 +193,13 @@ class Files:
         """The files that have the facts of some numbers."""
         return {one: self._paths[one] for one in numbers if one < len(self._paths)}
 
-    def named(self, word: str, most: int) -> list[str]:
-        """The paths in the tree whose own name has a word; none where too many have it."""
+    def named(self, words: Sequence[str], most: int) -> dict[str, list[str]]:
+        """By word, the paths in the tree whose own name has it; none where too many have it."""
         if self._tree is None:
-            return []
+            return {word: [] for word in words}
         if self._names is None:
             self._names = Names(self._tree, {path: path for path in self._numbers})
-        return self._names.having(word, most)
+        return {word: self._names.having(word, most) for word in words}
 
     def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
         """Those of some numbers that a file has."""

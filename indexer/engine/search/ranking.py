@@ -162,9 +162,13 @@ class Ranking:
             for paths in self._files.paths([*self._best(pool, worth), *defined]).values()
             for path in paths
         }
-        for word in self._question.words:
-            found.update(self._files.named(word, COMMON_NAME))
-        return found
+        return found.union(self._named)
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """The paths whose own name has a word of the question that few have."""
+        found = self._files.named(self._question.words, COMMON_NAME)
+        return frozenset(path for paths in found.values() for path in paths)
 
     def _best(self, pool: int, worth: Mapping[int, int]) -> list[int]:
         """The best numbers by what they are worth in their roles, with all that equal the last.
@@ -256,13 +260,11 @@ class Ranking:
 
     def folders(self) -> list[str]:
         """The folders whose own name has a word of the question."""
-        found = {
+        return sorted(
             path
-            for word in self._question.words
-            for path in self._files.named(word, COMMON_NAME)
+            for path in self._named
             if (entry := self._tree.get(path)) is not None and entry.kind is Kind.DIRECTORY
-        }
-        return sorted(found)
+        )
 
     @cached_property
     def _bodies(self) -> dict[int, Found]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Final, overload
 
 from indexer.compose.candidates import Candidate
@@ -41,7 +40,6 @@ class StoredFiles:
             self.live[number] = 1
         self.count = len(numbers)
         self._paths: dict[int, tuple[str, ...]] = {}
-        self._named: dict[tuple[str, int], list[str]] = {}
 
     def _take_earlier(self, heads: HeadCache) -> frozenset[str]:
         """Files whose facts are not stored: those count of the contents that frames tell of."""
@@ -82,17 +80,26 @@ class StoredFiles:
         """Whether what is known of a file is of a content that it had before."""
         return path in self._stale
 
-    def named(self, word: str, most: int) -> list[str]:
-        """The paths in the tree whose own name has a word; none where too many have it."""
-        if (word, most) not in self._named:
-            found = (
-                path
-                for path in self._present.named([needle_of(word)])
-                if word in words_in(paths.split(path)[1])
-            )
-            few = list(islice(found, most + 1))
-            self._named[word, most] = few if len(few) <= most else []
-        return self._named[word, most]
+    def named(self, words: Sequence[str], most: int) -> dict[str, list[str]]:
+        """By word, the paths in the tree whose own name has it; none where too many have it."""
+        found: dict[str, list[str]] = {word: [] for word in words}
+        left = {word: needle_of(word) for word in words}
+        for path in self._present.named(list(left.values())) if left else ():
+            name = paths.split(path)[1]
+            folded = name.lower().replace("_", "")
+            # What is not ASCII has its own lower case.
+            perhaps = [one for one, it in left.items() if it in folded or not name.isascii()]
+            if not perhaps:
+                continue
+            has = words_in(name)
+            for word in perhaps:
+                if word in has:
+                    found[word].append(path)
+                    if len(found[word]) > most:
+                        del left[word], found[word][:]
+            if not left:
+                break
+        return found
 
     def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
         """Those of some numbers that a file has."""
