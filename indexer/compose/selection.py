@@ -19,6 +19,9 @@ FIRST_OMITTED: Final = 50
 SHORTEST: Final = 10
 """Tokens of the shortest message."""
 
+_AROUND_HEADING: Final = 128
+"""Bytes of a message besides the names in its heading, at most; no token is shorter than one."""
+
 # What the best file may take of the budget, in percent; what each one after it may take of that;
 # and what every file may take in any case.
 BEST_SHARE: Final = 25
@@ -192,11 +195,7 @@ class _Chooser:
 
     def frame(self, candidate: Candidate, room: int) -> bool | str:
         """Show a frame if it fits; False where it does not, or why it cannot be shown at all."""
-        least = self._headings.get(candidate)
-        if least is None:
-            heading = message(candidate.path, candidate.type, candidate.agent, Freshness.FRESH, "")
-            least = self._headings[candidate] = self._count(heading)
-        if least > room:
+        if self._least(candidate, room) > room:
             return False
         loaded = self._get(candidate)
         if candidate.frame_id not in self._told:
@@ -218,6 +217,18 @@ class _Chooser:
             item = Item(loaded, None, made, self._count(made))
             self._made[candidate.frame_id] = item
         return self._take(item, room)
+
+    def _least(self, candidate: Candidate, room: int) -> int:
+        """What a frame costs at least, counted only where its heading may not fit."""
+        path, frame_type, agent = candidate[1:4]
+        most = _AROUND_HEADING + len(f"{path}{frame_type}{agent}".encode())
+        if most <= room:
+            return 0
+        least = self._headings.get(candidate)
+        if least is None:
+            heading = message(path, frame_type, agent, Freshness.FRESH, "")
+            least = self._headings[candidate] = self._count(heading)
+        return least
 
     def source(self, source: Source, room: int) -> bool:
         """Show lines of a file if they fit."""

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from indexer.compose.candidates import Candidate, Loaded
 from indexer.compose.rendering import message
 from indexer.compose.request import Request
-from indexer.compose.selection import FIRST_OMITTED, Group, Omitted, Selection, select
+from indexer.compose.selection import (
+    _AROUND_HEADING,
+    FIRST_OMITTED,
+    Group,
+    Omitted,
+    Selection,
+    select,
+)
 from indexer.core.fence import unfenced
 from indexer.core.frames import Freshness
 from indexer.core.tokens import NullTokenCounter, TiktokenCounter, TokenCounter
@@ -151,3 +158,12 @@ def test_messages_stand_in_the_order_of_storing_whatever_was_chosen_first() -> N
     assert [item.loaded.candidate for item in selection.items] == rows
     shown = [unfenced(one["content"]).rpartition("\n\n")[2] for one in selection.messages()]
     assert shown == [row.path for row in reversed(rows)]
+
+
+@pytest.mark.parametrize("path", ["", "a.py", "ä/日本/" + "x" * 300, "\x7f\u0300/🜁🜂", "9" * 200])
+@pytest.mark.parametrize("agent", ["a", "merkle:summarize", "Ω" * 40])
+def test_no_heading_costs_more_than_its_bytes(path: str, agent: str) -> None:
+    heading = message(path, "outline", agent, Freshness.FRESH, "")
+    assert COUNTER.count_messages([heading]) <= _AROUND_HEADING + len(
+        f"{path}outline{agent}".encode()
+    )

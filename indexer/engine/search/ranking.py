@@ -150,16 +150,9 @@ class Ranking:
 
     def _pool(self, pool: int, defined: Iterable[int]) -> set[str]:
         """The files that have the most of the question's words, and those named after them."""
-        # As `covered` has it, which is not called for each of so many.
-        low, alone, whole = (1 << _HIGH) - 1, ALONE * self._total, 10 * self._total
-        worth = {
-            number: (made & low) * (alone + (10 - ALONE) * (made >> _HIGH)) // whole
-            for number, made in enumerate(self._sums)
-            if made
-        }
         found = {
             path
-            for paths in self._files.paths([*self._best(pool, worth), *defined]).values()
+            for paths in self._files.paths([*self._best(pool), *defined]).values()
             for path in paths
         }
         return found.union(self._named)
@@ -170,12 +163,39 @@ class Ranking:
         found = self._files.named(self._question.words, COMMON_NAME)
         return frozenset(path for paths in found.values() for path in paths)
 
-    def _best(self, pool: int, worth: Mapping[int, int]) -> list[int]:
+    def _best(self, pool: int) -> list[int]:
         """The best numbers by what they are worth in their roles, with all that equal the last.
 
-        Of most files no role has to be known: it would have to be worth more than it can be.
+        Most files have few of the words, and need not be looked at: they would have to be worth
+        more than if their text were about nothing else.
         """
+        half = self._total // 2
         percents = [percent_of(role, self._question) for role in Role]
+
+        def most(words: int) -> int:
+            return covered(FULL * words, words, self._total, ALONE) * max(percents)
+
+        weighed, least = self._weighed_best(pool, half, percents)
+        enough = bisect_left(range(half), least, key=most)
+        if enough < half:
+            weighed, least = self._weighed_best(pool, enough, percents)
+        return [number for number, one in weighed.items() if one >= least]
+
+    def _weighed_best(
+        self, pool: int, words: int, percents: Sequence[int]
+    ) -> tuple[dict[int, int], int]:
+        """What the best are worth in their roles that have words of such a weight, and the last.
+
+        Of most of them no role has to be known: it would have to be worth more than it can be.
+        """
+        # As `covered` has it, which is not called for each of so many.
+        low, alone, whole = (1 << _HIGH) - 1, ALONE * self._total, 10 * self._total
+        fewest = max(1, words << _HIGH)
+        worth = {
+            number: (made & low) * (alone + (10 - ALONE) * (made >> _HIGH)) // whole
+            for number, made in enumerate(self._sums)
+            if made >= fewest
+        }
         first = nlargest(_MORE * pool, worth, key=worth.__getitem__)
         weighed = self._weighed_roles(first, worth, percents)
         least = _least(pool, weighed)
@@ -183,7 +203,7 @@ class Ranking:
             rest = [number for number in worth if number not in weighed]
             weighed.update(self._weighed_roles(rest, worth, percents))
             least = _least(pool, weighed)
-        return [number for number, one in weighed.items() if one >= least]
+        return weighed, least
 
     def _weighed_roles(
         self, numbers: Sequence[int], worth: Mapping[int, int], percents: Sequence[int]
