@@ -263,7 +263,8 @@ class Workspace(Methods):
     def _unchanged(self, name: str, given: Mapping[str, Any], progress: Progress | None) -> Any:
         """What a scan or status gives where nothing has changed, without opening the database.
 
-        None where something has, or where that cannot be told so: then what was seen is handed on.
+        None where something has, or where that cannot be told so: then what was seen is handed on,
+        as it always is to a question.
         """
         plain = all(value is False or key == "wait" for key, value in given.items())
         asked = name in ("scan", "status") and plain
