@@ -215,7 +215,7 @@ from indexer.core.tokens import TiktokenCounter
 counter = TiktokenCounter(encoding_name="o200k_base")
 counts = [counter.count_text(f"{number} hello world") for number in range(10)]
 assert "tiktoken" not in sys.modules
-counts += [counter.count_text(f"{number} hello world " * 100) for number in range(200)]
+counts += [counter.count_text(f"{number} hello world " * 100) for number in range(500)]
 assert "tiktoken" in sys.modules and not encodings._few
 print(counts)
 """
@@ -228,7 +228,7 @@ def test_the_first_short_texts_need_no_encoder(own: dict[str, tiktoken.Encoding]
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     texts = [f"{number} hello world" for number in range(10)]
-    texts += [f"{number} hello world " * 100 for number in range(200)]
+    texts += [f"{number} hello world " * 100 for number in range(500)]
     assert done.stdout.strip() == str([len(own["o200k_base"].encode_ordinary(t)) for t in texts])
 
 
