@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from indexer.compose.relevance import ALONE, covered, make_question, percent_of
@@ -26,6 +26,12 @@ FILES = st.lists(
     files=FILES,
     weights=st.tuples(*[st.integers(0, 5) | st.integers(0, 20_000) for _ in range(4)]),
     pool=st.integers(1, 8),
+)
+# One that is about few of the words comes before one that has all of them in passing.
+@example(
+    files=[(Role.SOURCE, (1, 1, 1, 1)), (Role.SOURCE, (255, None, None, None))],
+    weights=(4000, 2000, 2000, 2000),
+    pool=1,
 )
 def test_the_best_are_those_that_are_worth_most_in_their_roles(
     files: Sequence[tuple[Role, tuple[int | None, ...]]], weights: tuple[int, ...], pool: int
