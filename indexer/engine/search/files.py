@@ -10,12 +10,12 @@ from typing import Protocol
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
-from indexer.core.code import FactsKey
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.roles import Role, role_of
 from indexer.core.terms import words_in
 from indexer.core.tree import Entry, Tree
+from indexer.engine.code.known import FactsNumbers
 from indexer.generators.facts import facts_key
 
 LastKnown = Callable[[str], Iterable[ContentId]]
@@ -121,7 +121,7 @@ class Files:
         self._names: Names | None = None
 
     def bring_up_to_date(
-        self, tree: Tree, known: Mapping[FactsKey, int], held: Callable[[], Iterable[str]]
+        self, tree: Tree, known: FactsNumbers, held: Callable[[], Iterable[str]]
     ) -> None:
         """Follow the paths that came and went, and the facts that were found out.
 
@@ -148,7 +148,7 @@ class Files:
             if now is not None:
                 self._put(path, now, known)
 
-    def _put(self, path: str, entry: Entry, known: Mapping[FactsKey, int]) -> None:
+    def _put(self, path: str, entry: Entry, known: FactsNumbers) -> None:
         if entry.kind is not Kind.FILE:
             return
         number = known.get(facts_key(path, entry.content_id))
