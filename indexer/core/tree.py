@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from indexer.core import filestat, paths
 from indexer.core.hashing import WorkspaceHash
@@ -72,7 +73,9 @@ class Folder:
     def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
         """The folder that holds these entries, given in any order."""
         ordered = _in_byte_order(entries)
-        encoded = encode_entries(algorithm, ordered)
+        encoded = encode_entries(
+            algorithm, ((name, entry[0], entry[1]) for name, entry in ordered.items())
+        )
         content_id = algorithm.of_folder(encoded, len(encoded))
         keep = len(ordered) >= KEEP_RECORDS
         records = dict(zip(ordered, encoded, strict=True)) if keep else None
@@ -104,7 +107,8 @@ class Folder:
                 else:
                     merged[name] = entry
             return Folder.of(algorithm, merged)
-        entries, records, totals = dict(self.entries), dict(records), self.totals
+        entries = cast("dict[str, Entry]", copy(self.entries))
+        records, totals = dict(records), self.totals
         unreadable = self.unreadable
         for name, entry in changes.items():
             assert entry is not None
@@ -134,12 +138,14 @@ class Folder:
         return Entry(Kind.DIRECTORY, self.content_id, self.totals.bytes, filestat.NO_STAT, self)
 
 
-def encode_entries(algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> list[bytes]:
+def encode_entries(
+    algorithm: WorkspaceHash, entries: Iterable[tuple[str, Kind, ContentId]]
+) -> list[bytes]:
     """The records that a folder's content id is made of."""
     to_bytes = paths.text_to_bytes
     return algorithm.records(
-        (name.encode() if "\\" not in name else to_bytes(name), entry[0], entry[1])
-        for name, entry in entries.items()
+        (name.encode() if "\\" not in name else to_bytes(name), kind, content_id)
+        for name, kind, content_id in entries
     )
 
 

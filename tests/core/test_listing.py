@@ -153,7 +153,8 @@ def test_several_threads_that_look_into_a_folder_see_the_same_one() -> None:
 
     def look() -> None:
         start.wait()
-        seen.append([id(entry) for _, entry in read.walk("deep/many")])
+        found = list(read.walk("deep"))
+        seen.append((found, [id(entry.folder and entry.folder.entries) for _, entry in found]))
 
     threads = [threading.Thread(target=look) for _ in range(4)]
     for thread in threads:

@@ -107,8 +107,8 @@ class Files:
     def __init__(self, last_known: LastKnown) -> None:
         self._last_known = last_known
         self._tree: Tree | None = None
-        self._paths: list[tuple[str, ...]] = []
-        """By number of facts, the files that have them."""
+        self._paths: list[str | tuple[str, ...]] = []
+        """By number of facts, the files that have them; of most there is one, held as it is."""
         self.live = bytearray()
         """1 for the numbers that a file has."""
         self._roles = bytearray()
@@ -164,8 +164,8 @@ class Files:
             self._paths.extend([()] * more)
             self.live.extend(bytes(more))
             self._roles.extend(bytes(more))
-        held, role = self._paths[number], role_of(path)
-        self._paths[number] = (*held, path)
+        held, role = self._held(number), role_of(path)
+        self._paths[number] = (*held, path) if held else path
         # Roles are in the order of what they weigh.
         self._roles[number] = min(self._roles[number], role) if held else role
         self.count += not held
@@ -175,11 +175,15 @@ class Files:
         self._waiting.discard(path)
         number = self._numbers.pop(path, None)
         if number is not None:
-            held = tuple(one for one in self._paths[number] if one != path)
+            held = tuple(one for one in self._held(number) if one != path)
             self._paths[number] = held
             self._roles[number] = min(map(role_of, held), default=Role.SOURCE)
             self.count -= not held
             self.live[number] = bool(held)
+
+    def _held(self, number: int) -> tuple[str, ...]:
+        held = self._paths[number]
+        return (held,) if isinstance(held, str) else held
 
     def numbers(self, paths: Sequence[str]) -> dict[str, int]:
         """The numbers of the facts of some files, without those that have none, in this order."""
@@ -197,7 +201,7 @@ class Files:
 
     def paths(self, numbers: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """The files that have the facts of some numbers."""
-        return {one: self._paths[one] for one in numbers if one < len(self._paths)}
+        return {one: self._held(one) for one in numbers if one < len(self._paths)}
 
     def named(self, word: str, most: int) -> list[str]:
         """The paths in the tree whose own name has a word; none where too many have it."""
