@@ -209,7 +209,9 @@ class KnownFacts:
         with self._lock:
             self._next = max(numbers.values()) + 1
             if self._numbers is not None:
-                self._numbers.update(numbers.items())
+                # What was known keeps its number: two that are made at once are the same.
+                known = self._numbers
+                known.update(one for one in numbers.items() if one[0] not in known)
 
     def forget(self) -> None:
         """Drop what is in memory, so that the next use reads the store again."""

@@ -106,6 +106,10 @@ class Files:
 
     def __init__(self, last_known: LastKnown) -> None:
         self._last_known = last_known
+        self._known: FactsNumbers | None = None
+        self._clear()
+
+    def _clear(self) -> None:
         self._tree: Tree | None = None
         self._paths: list[str | tuple[str, ...]] = []
         """By number of facts, the files that have them; of most there is one, held as it is."""
@@ -115,8 +119,7 @@ class Files:
         """By number, the role that weighs most among those of its files."""
         self.count = 0
         """How many numbers are live."""
-        self._numbers: dict[str, int] = {}
-        self._waiting: set[str] = set()
+        self._waiting: dict[str, int | None] = {}
         """Files whose facts are not stored yet; till then those count of what frames tell of."""
         self._names: Names | None = None
 
@@ -127,16 +130,19 @@ class Files:
 
         `held` gives paths that are in memory anyway.
         """
+        if known is not self._known:
+            # Read anew: the numbers may be others.
+            self._clear()
+            self._known = known
         old = self._tree
         if old is None:
-            self._names = None
             same = {path: path for path in held()}
             for path, entry in tree.walk():
                 self._put(same.get(path, path), entry, known)
         elif old is not tree:
             for path, was, now in tree_changes(old, tree):
                 if was is not None and was.kind is Kind.FILE:
-                    self._drop(path)
+                    self._drop(path, self._number(path, was))
                 if was is None or now is None:
                     self._names = None
                 if now is not None:
@@ -144,7 +150,7 @@ class Files:
         self._tree = tree
         for path in sorted(self._waiting):
             now = tree.get(path)
-            self._drop(path)
+            self._drop(path, self._waiting[path])
             if now is not None:
                 self._put(path, now, known)
 
@@ -153,12 +159,11 @@ class Files:
             return
         number = known.get(facts_key(path, entry.content_id))
         if number is None:
-            self._waiting.add(path)
             before = (known.get(facts_key(path, one)) for one in self._last_known(path))
             number = next((one for one in before if one is not None), None)
+            self._waiting[path] = number
         if number is None:
             return
-        self._numbers[path] = number
         more = number + 1 - len(self._paths)
         if more > 0:
             self._paths.extend([()] * more)
@@ -171,9 +176,8 @@ class Files:
         self.count += not held
         self.live[number] = 1
 
-    def _drop(self, path: str) -> None:
-        self._waiting.discard(path)
-        number = self._numbers.pop(path, None)
+    def _drop(self, path: str, number: int | None) -> None:
+        self._waiting.pop(path, None)
         if number is not None:
             held = tuple(one for one in self._held(number) if one != path)
             self._paths[number] = held
@@ -187,8 +191,20 @@ class Files:
 
     def numbers(self, paths: Sequence[str]) -> dict[str, int]:
         """The numbers of the facts of some files, without those that have none, in this order."""
-        known = self._numbers
-        return {path: known[path] for path in paths if path in known}
+        found: dict[str, int] = {}
+        for path in paths:
+            entry = self._tree.get(path) if self._tree is not None else None
+            if entry is not None and (number := self._number(path, entry)) is not None:
+                found[path] = number
+        return found
+
+    def _number(self, path: str, entry: Entry) -> int | None:
+        """The number that a file was put under; one that was known then is still the same."""
+        if path in self._waiting:
+            return self._waiting[path]
+        if self._known is None or entry.kind is not Kind.FILE:
+            return None
+        return self._known.get(facts_key(path, entry.content_id))
 
     def roles(self, numbers: Sequence[int]) -> Mapping[int, int]:
         """By number, the role that weighs most among those of its files."""
@@ -208,7 +224,8 @@ class Files:
         if self._tree is None:
             return []
         if self._names is None:
-            self._names = Names(self._tree, {path: path for path in self._numbers})
+            held = (path for number in range(len(self._paths)) for path in self._held(number))
+            self._names = Names(self._tree, {path: path for path in held})
         return self._names.having(word, most)
 
     def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
