@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import ItemsView, Iterator, MutableMapping
 from typing import Any, Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
-from indexer.core.tree import KEEP_RECORDS, Entry, Folder, Totals, encode_entries
+from indexer.core.tree import (
+    KEEP_RECORDS,
+    Entry,
+    Folder,
+    PackedEntries,
+    Totals,
+    encode_entries,
+    packed,
+)
 from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
 _TOTALS: Final = struct.Struct(">5Q")
 # Looking a kind up is cheaper than making it from its number.
 _KINDS: Final = {int(kind): kind for kind in Kind}
-_CODES: Final = {kind: bytes((kind,)) for kind in Kind}
-_BEFORE_ID: Final = 1 + filestat.PACKED_SIZE
 HEADS: Final = tuple(
     tuple(_HEAD.pack(kind, size) for size in range(1025)) for kind in range(max(Kind) + 1)
 )
@@ -132,58 +137,6 @@ def _damaged() -> CorruptError:
     )
 
 
-class PackedEntries(MutableMapping[str, Entry]):
-    """Entries by name, those that were read from a listing as one string of bytes each.
-
-    As objects they take three times as much, and a service holds them all.
-    """
-
-    __slots__ = ("held",)
-
-    def __init__(self, held: dict[str, bytes | Entry]) -> None:
-        self.held = held
-        """Kind, stat and content id in one, or an entry: of a folder, or another than was read."""
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.held)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.held
-
-    def __getitem__(self, name: str) -> Entry:
-        return _entry(self.held[name])
-
-    def __setitem__(self, name: str, entry: Entry) -> None:
-        self.held[name] = entry
-
-    def __delitem__(self, name: str) -> None:
-        del self.held[name]
-
-    def __copy__(self) -> PackedEntries:
-        return PackedEntries(self.held.copy())
-
-    def items(self) -> ItemsView[str, Entry]:
-        """The same as of any mapping, without looking each name up."""
-        return _PackedItems(self)
-
-
-class _PackedItems(ItemsView[str, Entry]):
-    _mapping: PackedEntries
-
-    def __iter__(self) -> Iterator[tuple[str, Entry]]:
-        return ((name, _entry(one)) for name, one in self._mapping.held.items())
-
-
-def _entry(held: bytes | Entry) -> Entry:
-    if isinstance(held, Entry):
-        return held
-    stat = held[1:_BEFORE_ID]
-    return Entry(_KINDS[held[0]], ContentId(held[_BEFORE_ID:]), filestat.size_of(stat), stat)
-
-
 class ListedFolder(Folder):
     """A folder out of listings, decoded and checked when its entries are first asked for."""
 
@@ -253,7 +206,7 @@ class ListedFolder(Folder):
         columns = names, kinds, ids, _ = _columns(found, algorithm.size)
         for name, kind, content_id, stat in zip(*columns, strict=True):
             if stat:
-                entries[name] = _CODES[kind] + stat + content_id
+                entries[name] = packed(kind, stat, content_id)
             else:
                 path = paths.join(self._path, name)
                 below = ListedFolder(algorithm, self._listings, path, content_id)
