@@ -156,7 +156,6 @@ GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_cod
 LONGEST = 500
 LONG = {
     "engine.frames.read": "the ways to read frames, which share what a frame is shown as",
-    "engine.frames.heads": "what is known of heads in memory, and what keeps it true",
     "store.frames": "everything about frames in the database",
     "service.writing_thread": "looking, watching, and trouble with either, on one thread",
     "service.methods": "written by a program, one method per operation",

@@ -14,7 +14,15 @@ from indexer.core import filestat, paths
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
-from indexer.core.tree import KEEP_RECORDS, Entry, Folder, Totals, encode_entries
+from indexer.core.tree import (
+    KEEP_RECORDS,
+    Entry,
+    Folder,
+    PackedEntries,
+    Totals,
+    encode_entries,
+    packed,
+)
 from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
@@ -193,21 +201,20 @@ class ListedFolder(Folder):
         """That of this folder or any below it, by path, as long as that one is not decoded."""
         return self._listings.get(path)
 
-    def _decoded(
-        self, found: Listing
-    ) -> tuple[ContentId, dict[str, Entry], dict[str, bytes] | None]:
-        algorithm, size_of, entries = self._algorithm, filestat.size_of, dict[str, Entry]()
-        for name, kind, content_id, stat in zip(*_columns(found, algorithm.size), strict=True):
+    def _decoded(self, found: Listing) -> tuple[ContentId, PackedEntries, dict[str, bytes] | None]:
+        algorithm, entries = self._algorithm, dict[str, bytes | Entry]()
+        columns = names, kinds, ids, _ = _columns(found, algorithm.size)
+        for name, kind, content_id, stat in zip(*columns, strict=True):
             if stat:
-                entries[name] = Entry(kind, content_id, size_of(stat), stat)
+                entries[name] = packed(kind, stat, content_id)
             else:
                 path = paths.join(self._path, name)
                 below = ListedFolder(algorithm, self._listings, path, content_id)
                 entries[name] = below.as_entry()
-        encoded = encode_entries(algorithm, entries)
+        encoded = encode_entries(algorithm, zip(names, kinds, ids, strict=True))
         keep = len(entries) >= KEEP_RECORDS
         records = dict(zip(entries, encoded, strict=True)) if keep else None
-        return algorithm.of_folder(encoded, len(encoded)), entries, records
+        return algorithm.of_folder(encoded, len(encoded)), PackedEntries(entries), records
 
 
 _decoding: Final = threading.RLock()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from indexer.core import filestat, paths
 from indexer.core.hashing import WorkspaceHash
@@ -15,6 +16,11 @@ from indexer.core.kinds import Kind
 # Folders with fewer children are hashed from scratch; larger ones keep their records, so that
 # one edit among 10,000 files does not encode the other 9,999 again.
 KEEP_RECORDS: Final = 256
+
+# Looking a kind up is cheaper than making it from its number.
+_KINDS: Final = {int(kind): kind for kind in Kind}
+_CODES: Final = {kind: bytes((kind,)) for kind in Kind}
+_BEFORE_ID: Final = 1 + filestat.PACKED_SIZE
 
 
 class Totals(NamedTuple):
@@ -39,6 +45,64 @@ class Entry(NamedTuple):
     size: int
     stat: bytes = filestat.NO_STAT
     folder: Folder | None = None
+
+
+class PackedEntries(MutableMapping[str, Entry]):
+    """Entries by name, those that were read from a listing as one string of bytes each.
+
+    As objects they take three times as much, and a service holds them all.
+    """
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: dict[str, bytes | Entry]) -> None:
+        self.held = held
+        """Kind, stat and content id in one, or an entry: of a folder, or another than was read."""
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.held)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.held
+
+    def __getitem__(self, name: str) -> Entry:
+        return _entry(self.held[name])
+
+    def __setitem__(self, name: str, entry: Entry) -> None:
+        self.held[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        del self.held[name]
+
+    def __copy__(self) -> PackedEntries:
+        return PackedEntries(self.held.copy())
+
+    def items(self) -> ItemsView[str, Entry]:
+        """The same as of any mapping, without looking each name up."""
+        return _PackedItems(self)
+
+
+class _PackedItems(ItemsView[str, Entry]):
+    _mapping: PackedEntries
+
+    def __iter__(self) -> Iterator[tuple[str, Entry]]:
+        return ((name, _entry(one)) for name, one in self._mapping.held.items())
+
+
+def packed(kind: Kind, stat: bytes, content_id: ContentId) -> bytes:
+    """A file or link as it is held, its size in its stat."""
+    return _CODES[kind] + stat + content_id
+
+
+def _entry(held: bytes | Entry) -> Entry:
+    if isinstance(held, Entry):
+        return held
+    stat, content_id = held[1:_BEFORE_ID], held[_BEFORE_ID:]
+    # The quick way to make one: a service makes very many.
+    return tuple.__new__(Entry, (_KINDS[held[0]], content_id, filestat.size_of(stat), stat, None))
 
 
 class Folder:
@@ -72,7 +136,9 @@ class Folder:
     def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
         """The folder that holds these entries, given in any order."""
         ordered = _in_byte_order(entries)
-        encoded = encode_entries(algorithm, ordered)
+        encoded = encode_entries(
+            algorithm, ((name, entry[0], entry[1]) for name, entry in ordered.items())
+        )
         content_id = algorithm.of_folder(encoded, len(encoded))
         keep = len(ordered) >= KEEP_RECORDS
         records = dict(zip(ordered, encoded, strict=True)) if keep else None
@@ -104,7 +170,8 @@ class Folder:
                 else:
                     merged[name] = entry
             return Folder.of(algorithm, merged)
-        entries, records, totals = dict(self.entries), dict(records), self.totals
+        entries = cast("dict[str, Entry]", copy(self.entries))
+        records, totals = dict(records), self.totals
         unreadable = self.unreadable
         for name, entry in changes.items():
             assert entry is not None
@@ -134,12 +201,14 @@ class Folder:
         return Entry(Kind.DIRECTORY, self.content_id, self.totals.bytes, filestat.NO_STAT, self)
 
 
-def encode_entries(algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> list[bytes]:
+def encode_entries(
+    algorithm: WorkspaceHash, entries: Iterable[tuple[str, Kind, ContentId]]
+) -> list[bytes]:
     """The records that a folder's content id is made of."""
     to_bytes = paths.text_to_bytes
     return algorithm.records(
-        (name.encode() if "\\" not in name else to_bytes(name), entry[0], entry[1])
-        for name, entry in entries.items()
+        (name.encode() if "\\" not in name else to_bytes(name), kind, content_id)
+        for name, kind, content_id in entries
     )
 
 
@@ -222,15 +291,18 @@ class Tree:
         if not path:
             return self.root.as_entry()
         folder: Folder | None = self.root
-        entry: Entry | None = None
+        entry: bytes | Entry | None = None
         for name in path.split("/"):
             if folder is None:
                 return None
-            entry = folder.entries.get(name)
+            entries = folder.entries
+            # Asked for very often: nothing is called on the way that is not needed.
+            held = entries.held if type(entries) is PackedEntries else entries
+            entry = held.get(name)
             if entry is None:
                 return None
-            folder = entry.folder
-        return entry
+            folder = None if isinstance(entry, bytes) else entry.folder
+        return _entry(entry) if isinstance(entry, bytes) else entry
 
     def folder(self, path: str) -> Folder | None:
         """The folder at a path, or None when something else or nothing is there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -21,6 +20,7 @@ from indexer.core.frames import (
     HeadKey,
     MemoKey,
 )
+from indexer.core.hash_numbers import HashNumbers
 from indexer.core.ids import NodeId
 from indexer.errors import CorruptError
 from indexer.store.bodies import true_bodies
@@ -126,13 +126,6 @@ class StoredManifest(NamedTuple):
     root: str
     tokens: int
     items: int
-
-
-class BodyNumbers(NamedTuple):
-    """The stored bodies by hash, and how many terms each number has, where they are counted."""
-
-    numbers: dict[BodyHash, int]
-    lengths: array[int]
 
 
 class StoredFrame(NamedTuple):
@@ -337,16 +330,9 @@ class FrameStore:
         )
         return {FrameId(frame_id): int(seq) for frame_id, seq in rows}
 
-    def known_bodies(self, same: Mapping[bytes, bytes]) -> BodyNumbers:
-        """All stored bodies that still have their content; hashes that are known are not copied."""
-        lengths = array("I", bytes(4 * self.next_body_number()))
-        numbers: dict[BodyHash, int] = {}
-        for content, number, length in self._database.stream(
-            "SELECT sha256, number, length FROM bodies WHERE content IS NOT NULL"
-        ):
-            lengths[number] = length or 0
-            numbers[BodyHash(same.get(content, content))] = number
-        return BodyNumbers(numbers, lengths)
+    def known_bodies(self) -> HashNumbers:
+        """The numbers of all stored bodies that still have their content."""
+        return self._numbers("SELECT sha256, number FROM bodies WHERE content IS NOT NULL")
 
     def live_bodies(self, wanted: Iterable[BodyHash]) -> list[tuple[int, int | None, str]]:
         """Number, length and content of some bodies."""
@@ -434,14 +420,14 @@ class FrameStore:
         )
         return [FrameId(row[0]) for row in rows]
 
-    def frame_seqs(self, same: Mapping[bytes, bytes]) -> dict[FrameId, int]:
-        """The batch that each stored frame came with; ids that are known are not copied."""
-        # A batch holds many frames: they share one number in memory.
-        shared: dict[int, int] = {}
-        return {
-            FrameId(same.get(frame_id, frame_id)): shared.setdefault(seq, seq)
-            for frame_id, seq in self._database.stream("SELECT frame_id, seq FROM frame_log")
-        }
+    def frame_seqs(self) -> HashNumbers:
+        """The batch that each stored frame came with."""
+        return self._numbers("SELECT frame_id, seq FROM frame_log")
+
+    def _numbers(self, question: str) -> HashNumbers:
+        found = HashNumbers()
+        found.update((key, number) for key, number in self._database.stream(question))
+        return found
 
     def frames_between(self, since_ns: int | None, until_ns: int | None) -> set[FrameId]:
         """The frames made in a span of time, its end not included."""

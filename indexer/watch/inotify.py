@@ -97,7 +97,7 @@ class _Descriptor(InotifyFD):
         self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId
     ) -> WatchDescriptor:
         wd = self.watch(path, mask)
-        self.take_over(wd, path, mask, callback, id_)
+        self.take_over(wd, mask, callback, id_)
         return wd
 
     @property
@@ -114,10 +114,11 @@ class _Descriptor(InotifyFD):
         return wd
 
     def take_over(
-        self, wd: WatchDescriptor, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId
+        self, wd: WatchDescriptor, mask: Mask, callback: WatchCallback, id_: CallbackId
     ) -> None:
         """Let somebody be told of a folder that is watched."""
-        watch = self._watch_for_wd.setdefault(wd, Watch(wd, mask, path))
+        # The library has the path for debugging alone; we know it ourselves, and hold it once.
+        watch = self._watch_for_wd.setdefault(wd, Watch(wd, mask, b""))
         watch.callbacks[id_] = callback
 
 
@@ -178,7 +179,7 @@ class InotifyWatcher:
             self._cookies = self._descriptor.add_callback(os.fsencode(cookies), _MASK, self, _ID)
             for path, number in watched.items():
                 wd = WatchDescriptor(number)
-                self._descriptor.take_over(wd, *_place(self._root, path), self, _ID)
+                self._descriptor.take_over(wd, _MASK_INSIDE if path else _MASK, self, _ID)
                 # A folder that has moved meanwhile is known by its last name, as when it is added.
                 self._unbind(wd)
                 self._bind(path, wd)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.core import filestat, listing, paths
+from indexer.core.changes import tree_changes
 from indexer.core.hashing import HASHES
 from indexer.core.kinds import Kind
 from indexer.core.listing import ListedFolder, Listing
@@ -147,13 +148,38 @@ def test_a_folder_is_decoded_when_it_is_looked_into() -> None:
     assert listing.changed(None, read.root) == listing.changed(None, made.root)
 
 
+def test_entries_that_were_read_are_those_that_were_written_also_after_changes() -> None:
+    made = three_levels()
+    read = listed(made)
+    for path, folder in made.folders():
+        there = read.folder(path)
+        assert there is not None
+        assert {name: entry[:4] for name, entry in there.entries.items()} == {
+            name: entry[:4] for name, entry in folder.entries.items()
+        }
+        assert list(there.entries) == list(folder.entries)
+    changes = {"deep/many": {"f007": leaf(made.algorithm, b"new")}}
+    first = read.with_updates(changes)
+    second = first.with_updates({"deep/many": {"f008": leaf(made.algorithm, b"newer")}})
+    assert [change.path for change in tree_changes(read, second)] == [
+        "", "deep", "deep/many", "deep/many/f007", "deep/many/f008",
+    ]  # fmt: skip
+    # What was copied stays as it was.
+    assert read.root_id == made.root_id
+    assert read.get("deep/many/f007") == made.get("deep/many/f007")
+    assert first.root_id == made.with_updates(changes).root_id
+    assert "nothing" not in first.root.entries
+    assert first.root.entries.get("nothing") is None
+
+
 def test_several_threads_that_look_into_a_folder_see_the_same_one() -> None:
     read = listed(three_levels())
     start, seen = threading.Barrier(4), []
 
     def look() -> None:
         start.wait()
-        seen.append([id(entry) for _, entry in read.walk("deep/many")])
+        found = list(read.walk("deep"))
+        seen.append((found, [id(entry.folder and entry.folder.entries) for _, entry in found]))
 
     threads = [threading.Thread(target=look) for _ in range(4)]
     for thread in threads:

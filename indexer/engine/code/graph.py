@@ -214,7 +214,7 @@ class Graph:
     def _having(self, names: Iterable[Iterable[int]]) -> Iterable[int]:
         """The numbers of the files that have every term of a name; all where it has none."""
         if not all(names):
-            return self.known.numbers.values()
+            return self.known.numbers.every()
         found = self._postings.find(FILES, (term for terms in names for term in terms))
         having = {term: frozenset(numbers) for term, (numbers, _) in found.items()}
         return {

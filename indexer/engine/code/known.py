@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.code import CodeSymbol, FactsKey
+from indexer.core.hash_numbers import HashNumbers
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
@@ -19,6 +20,8 @@ _FEW: Final = 32
 """Contents that are looked for without reading which others there are."""
 _MANY_TOUCHED: Final = 256
 """Paths that changed since all had their facts, from which on that is noted anew."""
+_NONE: Final = 2**32 - 1
+"""In the place of a number: those that were made last would be made another way today."""
 
 
 def is_of_today(language: str, made_by: int) -> bool:
@@ -42,15 +45,43 @@ class FileOf(NamedTuple):
     entry: Entry
 
 
+class FactsNumbers:
+    """The numbers of facts by content and ending; one thread adds, others may read meanwhile."""
+
+    def __init__(self) -> None:
+        self._numbers = HashNumbers()
+        self._endings: dict[str, bytes] = {}
+        """What stands for each behind a content's id."""
+
+    def __contains__(self, key: FactsKey) -> bool:
+        return self.get(key) is not None
+
+    def get(self, key: FactsKey) -> int | None:
+        """The number of some facts."""
+        ending = self._endings.get(key[1])
+        number = None if ending is None else self._numbers.get(key[0] + ending)
+        return None if number == _NONE else number
+
+    def update(self, numbers: Iterable[tuple[FactsKey, int]]) -> None:
+        """Give facts their numbers."""
+        endings = self._endings
+        self._numbers.update(
+            (content_id + endings.setdefault(ending, len(endings).to_bytes(4, "big")), number)
+            for (content_id, ending), number in numbers
+        )
+
+    def every(self) -> list[int]:
+        """All numbers."""
+        return [number for number in self._numbers.numbers if number != _NONE]
+
+
 class KnownFacts:
     """The numbers of facts by content and ending; only the writing thread adds to it."""
 
     def __init__(self, store: CodeStore) -> None:
         self.store = store
         self._lock = threading.Lock()
-        self.content_ids: Callable[[], Mapping[bytes, bytes]] = dict
-        """Those that others have in memory, so as not to hold them twice."""
-        self._numbers: dict[FactsKey, int] | None = None
+        self._numbers: FactsNumbers | None = None
         self._next: int | None = None
         self.complete_below: dict[str, ContentId] = {}
         """Folders, by path, and the content id at which no file below them lacked its facts."""
@@ -60,24 +91,18 @@ class KnownFacts:
         """Whether a process that comes after this one will know as much, or nearly."""
 
     @property
-    def numbers(self) -> Mapping[FactsKey, int]:
+    def numbers(self) -> FactsNumbers:
         """All facts that are stored and would be made the same way today."""
         known = self._numbers
         if known is None:
             with self._lock:
                 known = self._numbers
                 if known is None:
-                    known = {}
-                    endings: dict[str, str] = {}
-                    same = self.content_ids()
-                    for one in self.store.known():
-                        # Many have the same one: it is held once.
-                        ending = endings.setdefault(one.ending, one.ending)
-                        key = (ContentId(same.get(one.content_id, one.content_id)), ending)
-                        if _is_of_today(one):
-                            known[key] = one.number
-                        else:
-                            known.pop(key, None)
+                    known = FactsNumbers()
+                    known.update(
+                        ((one.content_id, one.ending), one.number if _is_of_today(one) else _NONE)
+                        for one in self.store.known()
+                    )
                     self._numbers = known
         return known
 
@@ -93,13 +118,10 @@ class KnownFacts:
 
     def lacking(self, keys: Collection[FactsKey]) -> set[FactsKey]:
         """Those of some facts that are not stored."""
-        known: Container[FactsKey]
         if self._numbers is None and len(keys) <= _FEW:
             newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
-            known = {key for key, one in newest.items() if _is_of_today(one)}
-        else:
-            known = self.numbers
-        return {key for key in keys if key not in known}
+            return {key for key in keys if key not in newest or not _is_of_today(newest[key])}
+        return {key for key in keys if key not in self.numbers}
 
     def missing(self, tree: Tree, limit: int, within: str = paths.ROOT) -> Iterator[FileOf]:
         """The files whose facts are missing, without entering folders where none were.
@@ -187,7 +209,9 @@ class KnownFacts:
         with self._lock:
             self._next = max(numbers.values()) + 1
             if self._numbers is not None:
-                self._numbers.update(numbers)
+                # What was known keeps its number: two that are made at once are the same.
+                known = self._numbers
+                known.update(one for one in numbers.items() if one[0] not in known)
 
     def forget(self) -> None:
         """Drop what is in memory, so that the next use reads the store again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from indexer.core import paths
@@ -12,6 +12,7 @@ from indexer.core.changes import tree_changes
 from indexer.core.code import FactsKey, Import
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
+from indexer.engine.code.known import FactsNumbers
 from indexer.generators.facts import facts_key
 
 _OF_FOLDER = frozenset(("__init__", "index", "mod", "lib", "main"))
@@ -66,7 +67,7 @@ class Places:
         """The files that have a content, in order."""
         return sorted(self._by_key.get(key, ()), key=paths.sort_key)
 
-    def number(self, path: str, numbers: Mapping[FactsKey, int]) -> int | None:
+    def number(self, path: str, numbers: FactsNumbers) -> int | None:
         """The number of the facts that a file has."""
         entry = self._tree.get(path) if self._tree is not None else None
         return None if entry is None else numbers.get(facts_key(path, entry.content_id))

@@ -40,15 +40,18 @@ def check_code(
 ) -> Checked:
     """Symbols, uses and words of files against their contents: of all, or of an even sample."""
     known = opened.code.numbers
-    if not known:
+    if not known.every():
         return Checked(0, 0)
     files: dict[FactsKey, tuple[str, Entry]] = {}
+    given: dict[FactsKey, int] = {}
     for path, entry in tree.walk():
-        if entry.kind is Kind.FILE and (key := facts_key(path, entry.content_id)) in known:
+        key = facts_key(path, entry.content_id)
+        if entry.kind is Kind.FILE and (number := known.get(key)) is not None:
+            given[key] = number
             files.setdefault(key, (path, entry))
     step = -(-len(files) // FILES_CHECKED) or 1
     wanted = sorted(files, key=lambda key: paths.sort_key(files[key][0]))[::step]
-    numbers = [known[key] for key in wanted]
+    numbers = [given[key] for key in wanted]
     store = opened.code.store
     symbols, uses = store.symbols(numbers), store.uses(numbers, VERSION)
     words = opened.postings.terms_of(FILES, numbers)

@@ -61,11 +61,10 @@ def _check_heads(
 ) -> None:
     for lost in opened.store.lost_notes():
         error("head", "", f"the note {lost.hex()[:12]} is not stored")
-    slots = list(opened.heads.live())
     opened.load_note_inputs(
-        head.frame_id for slot, live in slots if not is_generated(slot[1]) for _, head in live
+        head.frame_id for notes in opened.heads.notes.values() for _, head in notes
     )
-    for (frame_type, agent), live in slots:
+    for (frame_type, agent), live in opened.heads.live():
         declared = opened.types.get(frame_type)
         for path, head in sorted(live, key=lambda one: (one[0], one[1].frame_id)):
             frame = frames.get(head.frame_id)
@@ -124,9 +123,9 @@ def _check_postings(opened: Frames, error: Report) -> None:
         }
     )
     step = -(-len(live) // POSTINGS_CHECKED) or 1
-    stored = opened.heads.body_numbers.numbers
-    wanted = [content for content in live[::step] if content in stored]
-    found = opened.postings.terms_of(BODIES, [stored[content] for content in wanted])
+    stored = {content: opened.heads.body_numbers.get(content) for content in live[::step]}
+    numbers = {content: number for content, number in stored.items() if number is not None}
+    wanted, found = list(numbers), opened.postings.terms_of(BODIES, list(numbers.values()))
     for begin in range(0, len(wanted), _AT_ONCE):
         for number, length, text in opened.store.live_bodies(wanted[begin : begin + _AT_ONCE]):
             waits = number >= opened.heads.indexed_below

@@ -200,8 +200,7 @@ _NOTHING: Final = (0, 0, 0, 0, 0)
 
 def _paths(cache: HeadCache) -> set[str]:
     """Every path that has a head."""
-    # Copied: the writing thread may add a head meanwhile.
-    return {path for heads in cache.slots.copy().values() for path in heads.copy()}
+    return set[str]().union(*(heads.places() for heads in cache.slots.copy().values()))
 
 
 def _judged(

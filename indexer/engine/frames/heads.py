@@ -15,12 +15,14 @@ from indexer.core.frames import (
     HeadKey,
     MemoKey,
 )
+from indexer.core.hash_numbers import HashNumbers
 from indexer.core.ids import ContentId
 from indexer.engine.code.known import KnownFacts
 from indexer.engine.frames.few import FEW, FewLookUps, Slot
+from indexer.engine.frames.packed_heads import PackedHeads
 from indexer.engine.frames.versions import HeadVersions
 from indexer.regenerate.plan import Rules
-from indexer.store.frames import BodyNumbers, FrameBatch, FrameStore, ModelResult, NoteState
+from indexer.store.frames import FrameBatch, FrameStore, ModelResult, NoteState
 from indexer.store.postings import AT_ONCE, PostingStore, index_bodies, number_bodies
 
 _AT_ONCE: Final = 5000
@@ -40,6 +42,14 @@ def is_generated(agent: str) -> bool:
     return agent.startswith(GENERATED_AGENT_PREFIX)
 
 
+def _of(slots: dict[Slot, PackedHeads], slot: Slot) -> PackedHeads:
+    """The heads of a type and agent, which may be the first."""
+    found = slots.get(slot)
+    if found is None:
+        found = slots[slot] = PackedHeads()
+    return found
+
+
 class HeadCache:
     """A write-through cache over the frame store; only the owner's writing thread changes it.
 
@@ -54,13 +64,13 @@ class HeadCache:
         self._lock = threading.RLock()
         self._moving = threading.Lock()
         """Held for moments only, unlike the other, which is held while a batch is stored."""
-        self._slots: dict[Slot, dict[str, Head]] | None = None
+        self._slots: dict[Slot, PackedHeads] | None = None
         self._notes: dict[str, tuple[Live, ...]] = {}
         """By path the notes that count, the one written last at the end; loaded with the heads."""
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
         self._models: dict[MemoKey, ModelResult] | None = None
-        self._bodies: BodyNumbers | None = None
-        self._frames: dict[FrameId, int] | None = None
+        self._bodies: HashNumbers | None = None
+        self._frames: HashNumbers | None = None
         self._inputs: set[bytes] | None = None
         self._few = FewLookUps(store)
         self._next_seq: int | None = None
@@ -75,7 +85,7 @@ class HeadCache:
         """The last batch here that had notes."""
 
     @property
-    def slots(self) -> dict[Slot, dict[str, Head]]:
+    def slots(self) -> dict[Slot, PackedHeads]:
         """Every head: by type and agent, then by path. Of notes it is the newest that counts."""
         known = self._slots
         if known is None:
@@ -84,10 +94,10 @@ class HeadCache:
                 if known is None:
                     known = {}
                     for (path, frame_type, agent), head in self.store.each_head():
-                        known.setdefault((frame_type, agent), {})[path] = head
+                        _of(known, (frame_type, agent)).put(path, head)
                     notes: dict[str, tuple[Live, ...]] = {}
                     for (path, frame_type, agent), head, *_ in self.store.live_notes():
-                        known.setdefault((frame_type, agent), {})[path] = head
+                        _of(known, (frame_type, agent)).put(path, head)
                         notes[path] = (*notes.get(path, ()), ((frame_type, agent), head))
                     self._notes, self._slots = notes, known
         return known
@@ -114,8 +124,8 @@ class HeadCache:
         kept = [one for one in self.heads_at(path).items() if is_generated(one[0][1])]
         return sorted([*kept, *self.notes_at(path)], key=lambda one: (one[0], one[1].frame_id))
 
-    def live(self) -> Iterator[tuple[Slot, list[tuple[str, Head]]]]:
-        """All frames that count, by type and agent, each with its path."""
+    def live(self) -> Iterator[tuple[Slot, Iterable[tuple[str, Head]]]]:
+        """All frames that count, by type and agent, each with its path, to be gone through once."""
         # Copied first: the writing thread may add one meanwhile. Making a list of many items may
         # collect garbage, and with it let another thread run; a copy is made in one go.
         written: dict[Slot, list[tuple[str, Head]]] = {}
@@ -123,9 +133,10 @@ class HeadCache:
             for slot, head in notes:
                 written.setdefault(slot, []).append((path, head))
         for slot, heads in sorted(self.slots.copy().items()):
-            found = list(heads.copy().items()) if is_generated(slot[1]) else written.get(slot)
-            if found:
-                yield slot, found
+            if is_generated(slot[1]) and heads:
+                yield slot, heads.items()
+            elif slot in written:
+                yield slot, written[slot]
 
     def live_frame(self, key: HeadKey, frame_id: FrameId) -> Head | None:
         """A frame as it counts; None where it does no longer."""
@@ -176,11 +187,11 @@ class HeadCache:
         if self._slots is None and self._few.is_one():
             return self.store.heads_among(wanted, sorted(kinds))
         return {
-            (path, kind, agent): heads[path]
+            (path, kind, agent): head
             for (kind, agent), heads in self.slots.copy().items()
             if kind in kinds
             for path in wanted
-            if path in heads
+            if (head := heads.get(path)) is not None
         }
 
     def heads_of(self, frame_type: str, *, few: bool = False) -> Callable[[str, str], Head | None]:
@@ -190,7 +201,7 @@ class HeadCache:
         by_agent = {
             agent: heads for (kind, agent), heads in self.slots.copy().items() if kind == frame_type
         }
-        none: dict[str, Head] = {}
+        none = PackedHeads()
         return lambda path, agent: by_agent.get(agent, none).get(path)
 
     def heads_at(self, path: str) -> dict[Slot, Head]:
@@ -246,12 +257,12 @@ class HeadCache:
         return known.get(key)
 
     @property
-    def body_numbers(self) -> BodyNumbers:
-        """The numbers and lengths of the bodies that are stored with their content."""
+    def body_numbers(self) -> HashNumbers:
+        """The numbers of the bodies that are stored with their content."""
         known = self._bodies
         if known is None:
             with self._lock:
-                known = self._bodies = self._bodies or self.store.known_bodies(self.same(2))
+                known = self._bodies = self._bodies or self.store.known_bodies()
         return known
 
     def has_body(self, content: BodyHash) -> bool:
@@ -260,14 +271,16 @@ class HeadCache:
             known = self._few.has_body(content)
             if known is not None:
                 return known
-        return content in self.body_numbers.numbers
+        return content in self.body_numbers
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
         """The contents of some bodies, without those that are not there."""
         if self._bodies is None and self._few.is_one():
             return self.store.bodies(wanted)
-        known = self.body_numbers.numbers
-        stored = {content: known[content] for content in wanted if content in known}
+        known = self.body_numbers
+        stored = {
+            content: number for content in wanted if (number := known.get(content)) is not None
+        }
         found = self.store.bodies_numbered(stored.values())
         # The hash decides; a number is only where to look first.
         missed = [content for content in stored if content not in found]
@@ -299,23 +312,13 @@ class HeadCache:
         return any(heads for (kind, _), heads in self.slots.copy().items() if kind == frame_type)
 
     @property
-    def frame_seqs(self) -> dict[FrameId, int]:
+    def frame_seqs(self) -> HashNumbers:
         """The batch that each stored frame came with."""
         known = self._frames
         if known is None:
             with self._lock:
-                known = self._frames = self._frames or self.store.frame_seqs(self.same(0))
+                known = self._frames = self._frames or self.store.frame_seqs()
         return known
-
-    def same(self, field: int) -> dict[bytes, bytes]:
-        """The hashes that heads hold in one of their fields, so as not to hold them twice."""
-        slots = self._slots or {}
-        # Copied: the writing thread may add a head meanwhile. The number decides the type.
-        return {
-            head[field]: head[field]  # type: ignore[misc]
-            for heads in slots.copy().values()
-            for head in heads.copy().values()
-        }
 
     def take_moved(self) -> list[Moved] | None:
         """The heads that moved since the last call, in order; None where that is not known."""
@@ -407,22 +410,13 @@ class HeadCache:
         """Make the postings of the next bodies that wait for them."""
         with self._lock:
             made = self._postings.index_next()
-            if self._bodies is not None:
-                for number, length in made.items():
-                    self._bodies.lengths[number] = length
-            # Told last: whoever sees it finds the lengths.
             self._indexed_below = max(made) + 1 if made else self._next_body()
 
     def _take_in(self, batch: FrameBatch, seq: int) -> None:
         """What is stored now; a cache that is not loaded will find it there."""
         self._few.take_in(batch)
         if self._bodies is not None:
-            numbers, lengths, _ = batch.indexed
-            known = self._bodies.lengths
-            known.extend([0] * max(0, max(numbers.values(), default=-1) + 1 - len(known)))
-            for content, number in numbers.items():
-                known[number] = lengths.get(content, 0)
-            self._bodies.numbers.update(numbers)
+            self._bodies.update(batch.indexed.numbers.items())
         if self._frames is not None:
             self._frames.update((frame.frame_id, seq) for frame in batch.frames)
         if self._inputs is not None:
@@ -430,9 +424,9 @@ class HeadCache:
         if self._slots is not None:
             moved: list[Moved] = []
             for (path, frame_type, agent), head in batch.heads.items():
-                heads = self._slots.setdefault((frame_type, agent), {})
+                heads = _of(self._slots, (frame_type, agent))
                 before = heads.get(path)
-                heads[path] = head
+                heads.put(path, head)
                 if before is None or before.frame_id != head.frame_id:
                     old = None if before is None else before.frame_id
                     moved.append(((path, frame_type, agent), old, head))
@@ -466,11 +460,11 @@ class HeadCache:
             moved.append((note.key, old, new))
         self._notes[path] = after
         newest = [one for where, one in after if where == slot]
-        heads = self._slots.setdefault(slot, {})
+        heads = _of(self._slots, slot)
         if newest:
-            heads[path] = newest[-1]
+            heads.put(path, newest[-1])
         else:
-            heads.pop(path, None)
+            heads.discard(path)
             if not after:
                 del self._notes[path]
 

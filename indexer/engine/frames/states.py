@@ -193,20 +193,20 @@ class StateCounts:
 
     def _judge_moved(self, tree: Tree) -> None:
         frames = self._frames
-        moved = self._following.moved(frames, tree)
+        heads, moved = frames.heads, self._following.moved(frames, tree)
+        found: Iterable[tuple[str, Slot, Head]]
         if moved is None:
-            self._told = {}
-            slots = frames.heads.live()
-            found = [(path, slot, head) for slot, live in slots for path, head in live]
+            self._told, notes = {}, heads.notes.copy()
+            found = ((path, slot, head) for slot, live in heads.live() for path, head in live)
         else:
             moved |= self._doubtful
             for path in moved:
                 self._told.pop(path, None)
-            found = [(path, *one) for path in moved for one in frames.heads.live_at(path)]
+            notes = {path: heads.notes_at(path) for path in moved}
+            found = [(path, *one) for path in moved for one in heads.live_at(path)]
         self._doubtful = set()
         frames.load_notes(
-            tree,
-            ((path, head.frame_id) for path, slot, head in found if not is_generated(slot[1])),
+            tree, ((path, head.frame_id) for path, several in notes.items() for _, head in several)
         )
         for path, slot, head in found:
             freshness = freshness_of(frames, tree, path, *slot, head)
@@ -231,8 +231,7 @@ class StateCounts:
         apart = _Apart(told, self._is_of_concern)
         for slot, found in heads.slots.copy().items():
             if is_generated(slot[1]) and found:
-                # Copied: the writing thread may add a head meanwhile.
-                apart.add_rest(slot, set(found.copy()), rest)
+                apart.add_rest(slot, found.places(), rest)
         totals, types = _by_type(apart.counts, missing)
         agents: list[JsonObject] = [
             {

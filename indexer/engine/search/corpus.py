@@ -19,6 +19,7 @@ from indexer.core.frames import REPEATING_AGENTS, BodyHash, FrameId, Head, HeadK
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
 from indexer.engine.search.files import Files
+from indexer.engine.search.kept_rows import KeptRows
 from indexer.engine.search.ranking import READ, FileHit, Ranking, TextOf
 from indexer.store.postings import PostingStore
 
@@ -124,13 +125,12 @@ class KeptCorpus(Corpus):
         self._clear()
 
     def _clear(self) -> None:
-        self._rows: dict[FrameId, Candidate] = {}
+        self._rows = KeptRows(lambda frame_id: self._heads.frame_seqs.get(frame_id))
         self._files = Files(self._heads.last_known)
         self._written: dict[BodyHash, list[Candidate]] = {}
         """By body, the candidates that have words of their own."""
         self._symbols: dict[int, tuple[SymbolSpan, ...]] = {}
         """Of files that were read for a question."""
-        self._ordered: list[Candidate] | None = None
         self._digest: hashlib._Hash | None = None
 
     # -- keeping up
@@ -142,16 +142,23 @@ class KeptCorpus(Corpus):
             self._tree = None
             self._clear()
             folders = dict(tree.folders())
+
+            def is_there(path: str) -> bool:
+                above, _, name = path.rpartition("/")
+                folder = folders.get(above)
+                return not path or (folder is not None and name in folder.entries)
+
             for slot, live in self._heads.live():
+                if slot[1] in REPEATING_AGENTS:
+                    self._rows.begin(slot, self._heads.slots[slot], is_there)
+                    continue
                 for path, head in live:
-                    above, _, name = path.rpartition("/")
-                    folder = folders.get(above)
-                    if not path or (folder is not None and name in folder.entries):
+                    if is_there(path):
                         self._put((path, *slot), head)
         else:
             for key, old, new in moved:
                 if old is not None:
-                    self._remove(old)
+                    self._remove(key, old)
                 if new is not None and tree.get(key[0]) is not None:
                     self._put(key, new)
             if tree is not self._tree:
@@ -163,61 +170,52 @@ class KeptCorpus(Corpus):
             if now is None or was is None:
                 for slot, head in self._heads.live_at(path):
                     if now is None:
-                        self._remove(head.frame_id)
+                        self._remove((path, *slot), head.frame_id)
                     else:
                         self._put((path, *slot), head)
 
     def _put(self, key: HeadKey, head: Head) -> None:
-        if head.frame_id in self._rows:
-            return
-        path, frame_type, agent = key
-        seq = self._heads.frame_seqs.get(head.frame_id, 0)
-        row = Candidate(seq, path, frame_type, agent, head.frame_id, head.content)
-        self._rows[head.frame_id] = row
-        if agent not in REPEATING_AGENTS:
-            self._written.setdefault(head.content, []).append(row)
-        self._ordered = self._digest = None
+        before = self._rows.kept(key)
+        if before is not None:
+            if before.frame_id == head.frame_id:
+                return
+            self._remove(key, before.frame_id)
+        row = self._rows.put(key, head)
+        if row is not None and row.agent not in REPEATING_AGENTS:
+            self._written.setdefault(row.content, []).append(row)
+        self._digest = None
 
-    def _remove(self, frame_id: FrameId) -> None:
-        row = self._rows.pop(frame_id, None)
+    def _remove(self, key: HeadKey, frame_id: FrameId) -> None:
+        row = self._rows.remove(key, frame_id)
         if row is None:
             return
         if row.agent not in REPEATING_AGENTS:
-            left = [one for one in self._written[row.content] if one is not row]
+            left = [one for one in self._written[row.content] if one != row]
             if left:
                 self._written[row.content] = left
             else:
                 del self._written[row.content]
-        self._ordered = self._digest = None
+        self._digest = None
 
     # -- reading, with the lock held
 
-    def everything(self) -> list[Candidate]:
+    def everything(self) -> Sequence[Candidate]:
         """Every candidate in sequence order; not to be changed."""
-        if self._ordered is None:
-            self._ordered = sorted(self._rows.values())
-        return self._ordered
+        return self._rows
 
     def digest(self) -> hashlib._Hash:
         """The hash of all FrameIDs in sequence order, to go on with."""
         if self._digest is None:
-            self._digest = hashlib.sha256(b"".join([row[4] for row in self.everything()]))
+            self._digest = hashlib.sha256(b"".join(self._rows.frame_ids()))
         return self._digest.copy()
 
     def at(self, paths: Iterable[str]) -> list[Candidate]:
         """The candidates at some paths."""
-        found = []
-        for path in paths:
-            for _, head in self._heads.live_at(path):
-                row = self._rows.get(head.frame_id)
-                if row is not None:
-                    found.append(row)
-        return found
+        return [row for path in paths for row in self._rows.at(path)]
 
     def _ranking(self, question: Question, anchors: Sequence[str]) -> Ranking:
         assert self._tree is not None
-        held = (row.path for row in self._rows.values())
-        self._files.bring_up_to_date(self._tree, self._code.numbers, lambda: held)
+        self._files.bring_up_to_date(self._tree, self._code.numbers, self._rows.paths)
         return Ranking(
             question, self._tree, self._files, self._postings, self._code.store, anchors,
             self._symbols,
@@ -227,7 +225,7 @@ class KeptCorpus(Corpus):
         numbers = {
             number: content
             for content in self._written
-            if (number := self._heads.body_numbers.numbers.get(content)) is not None
+            if (number := self._heads.body_numbers.get(content)) is not None
         }
         return {
             row: worth

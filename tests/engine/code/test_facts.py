@@ -9,6 +9,7 @@ import pytest
 from indexer.engine.code import questions
 from indexer.engine.make import workers
 from indexer.generators import outline
+from indexer.generators.facts import facts_key
 from tests.support.space import Space, python
 
 CODE = '''"""What it is about."""
@@ -160,6 +161,18 @@ def test_facts_that_other_code_made_are_made_again(project: Space) -> None:
     assert stored(project) == before + 3
     # The older rows no longer count.
     assert len(symbols(project, "name = 'a'")) == 1
+
+
+def test_facts_that_are_stored_twice_keep_the_number_they_had(project: Space) -> None:
+    code, entry = project.engine.frames.code, project.engine.tree.get("src/one/a.py")
+    assert entry is not None
+    key = facts_key("src/one/a.py", entry.content_id)
+    number = code.numbers.get(key)
+    assert number is not None
+    # Two pieces of work at once may find out the same; a corpus has files under the first number.
+    code.take_in({key: number + 100})
+    assert code.numbers.get(key) == number
+    assert project.engine.frames.code.numbers.every().count(number) == 1
 
 
 def test_a_question_makes_what_few_files_lack_and_says_what_many_do(

@@ -60,9 +60,9 @@ def test_everything_fresh(engine: Engine) -> None:
     assert top.nodes == engine.tree.root.totals.nodes
     assert top.counts == {"fresh": top.nodes, "stale": 0, "unknown": 0, "unmanaged": 0, "none": 0}
     bodies = engine.frames.store.bodies(
-        head.content for heads in engine.frames.heads.slots.values() for head in heads.values()
+        head.content for heads in engine.frames.heads.slots.values() for _, head in heads.items()
     )
-    heads = [head for heads in engine.frames.heads.slots.values() for head in heads.values()]
+    heads = [head for heads in engine.frames.heads.slots.values() for _, head in heads.items()]
     assert top.tokens == sum(-(-len(bodies[head.content]) // 4) for head in heads)
     assert top.tokens == sum_of(engine, coverage)
 

@@ -285,7 +285,7 @@ def test_a_worker_with_newer_code_is_an_error(project: Space, tmp_path: Path, ma
     )  # fmt: skip
     project.open()
     heads = project.engine.frames.heads
-    bodies = [one.content for kept in heads.slots.values() for one in kept.values()]
+    bodies = [one.content for kept in heads.slots.values() for _, one in kept.items()]
     assert not [text for text in heads.bodies(bodies).values() if "NEWER" in text]
     if many == 1:
         assert ran.stdout.startswith("other_code |"), ran.stdout + ran.stderr

@@ -203,7 +203,7 @@ class Frames(RuleBasedStateMachine):
         engine = self.space.engine
         found = {}
         for frame_type, agent in list(engine.frames.heads.slots):
-            for path in list(engine.frames.heads.slots[frame_type, agent]):
+            for path in engine.frames.heads.slots[frame_type, agent].places():
                 for head in engine.get_head(path, frame_type=frame_type, agent=agent)["heads"]:
                     found[path, frame_type, agent] = (head["frame_id"], head["freshness"])
         return found

@@ -94,9 +94,9 @@ def test_the_database_knows_facts_by_the_same_keys(odd: Space) -> None:
     engine: Engine = odd.engine
     numbers = engine.frames.code.numbers
     expected = {
-        path: numbers[facts_key(path, entry.content_id)]
+        path: number
         for path, entry in engine.tree.walk()
-        if facts_key(path, entry.content_id) in numbers
+        if (number := numbers.get(facts_key(path, entry.content_id))) is not None
     }
     assert len(expected) == len(ODD)
     present = Present(engine.database, [], WHOLE_NAMES, lambda *_: True)
