@@ -18,6 +18,7 @@ from indexer.errors import LockedError
 from indexer.service.ahead import Ahead
 from indexer.service.writing_thread import WritingThread
 from indexer.watch.debounce import Timing
+from indexer.watch.inotify import InotifyAhead
 
 FAST = Timing(quiet=0.01, longest=0.1, settle=0.05, longest_settle=0.5)
 
@@ -132,7 +133,45 @@ def test_the_rules_of_git_are_followed(
     with closing(ahead):
         keeper = serve(indexed, ahead)
         (indexed / ".git" / "info").mkdir(parents=True)
-        (indexed / ".git" / "info" / "exclude").write_text("*.py\n")
+        (indexed / ".git" / "info" / "exclude").write_text("*.txt\n")
+        assert keeper.catch_up()
+        head = keeper.engine.trees.head()
+        assert head is not None
+        assert head.root.hex() == from_nothing(indexed)
+
+
+@pytest.fixture
+def while_looking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Do something in the midst of the look: the root is behind it, another folder before it."""
+
+    def do(work: Callable[[], object]) -> None:
+        add = InotifyAhead.add
+
+        def add_and_do(watches: InotifyAhead, path: str) -> int:
+            if path == "pkg1":
+                work()
+            return add(watches, path)
+
+        monkeypatch.setattr(InotifyAhead, "add", add_and_do)
+
+    return do
+
+
+def test_rules_of_git_that_come_while_others_look_are_followed(
+    indexed: Path,
+    serve: Callable[[Path, Ahead], WritingThread],
+    from_nothing: Callable[[Path], str],
+    while_looking: Callable[[Callable[[], object]], None],
+) -> None:
+    """No watch covers them: what counts is how they were before the look."""
+    exclude = indexed / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(parents=True)
+    while_looking(lambda: exclude.write_text("*.txt\n"))
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        keeper = serve(indexed, ahead)
+        assert exclude.exists()
         assert keeper.catch_up()
         head = keeper.engine.trees.head()
         assert head is not None
