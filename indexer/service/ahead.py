@@ -61,7 +61,11 @@ class Ahead:
         """Wait for what was seen, once; None where the service has to look itself."""
         with self._looking:
             found = self._answer() if self._answer is not None else None
-        return None if found is None else SeenAhead(found[0], self._watches, found[1])
+        if found is None:
+            # The service sets its own, and there are only so many.
+            self._watches.discard()
+            return None
+        return SeenAhead(found[0], self._watches, found[1])
 
     def close(self) -> None:
         """End what is under way, and let go of what nobody has taken over."""

@@ -178,6 +178,20 @@ def test_rules_of_git_that_come_while_others_look_are_followed(
         assert head.root.hex() == from_nothing(indexed)
 
 
+def test_watches_that_nobody_needs_are_given_back(
+    indexed: Path, serve: Callable[[Path, Ahead], WritingThread]
+) -> None:
+    """There are only so many: where the service looks itself, it has one for each folder."""
+    _edit(indexed)
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        keeper = serve(indexed, ahead)
+        told = [info.read_text() for info in Path("/proc/self/fdinfo").iterdir() if info.exists()]
+        # One more for the folder of cookies.
+        assert sum(text.count("inotify wd:") for text in told) == keeper.health().watches + 1
+
+
 def test_what_nobody_takes_over_is_let_go_of(indexed: Path) -> None:
     before = os.listdir("/proc/self/fd")
     ahead = Ahead.begin(indexed)
