@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -176,6 +177,36 @@ def test_rules_of_git_that_come_while_others_look_are_followed(
         head = keeper.engine.trees.head()
         assert head is not None
         assert head.root.hex() == from_nothing(indexed)
+
+
+def test_what_is_mounted_while_others_look_is_seen(
+    indexed: Path,
+    tmp_path: Path,
+    serve: Callable[[Path, Ahead], WritingThread],
+    from_nothing: Callable[[Path], str],
+    while_looking: Callable[[Callable[[], object]], None],
+) -> None:
+    """A mount is no event of the folder that it hides."""
+    over, under = tmp_path / "over", indexed / "pkg0"
+    over.mkdir()
+    (over / "new.py").write_text("x = 1\n")
+    mount = ["mount", "--bind", str(over), str(under)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    subprocess.run(["umount", str(under)], check=True)
+    while_looking(lambda: subprocess.run(mount, check=True))
+    try:
+        ahead = Ahead.begin(indexed)
+        assert ahead is not None
+        with closing(ahead):
+            keeper = serve(indexed, ahead)
+            assert (under / "new.py").exists()
+            assert keeper.catch_up()
+            head = keeper.engine.trees.head()
+            assert head is not None
+            assert head.root.hex() == from_nothing(indexed)
+    finally:
+        subprocess.run(["umount", "-l", str(under)], check=True)
 
 
 def test_watches_that_nobody_needs_are_given_back(
