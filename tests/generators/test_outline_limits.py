@@ -268,6 +268,22 @@ def test_bad_options_are_refused(options: dict[str, object]) -> None:
         OutlineGenerator.from_options(options)
 
 
+@pytest.mark.parametrize("line", [f"[{' ' * 395}x", f"[[{' ' * 390}]z", f"[a{' ' * 395}"])
+@pytest.mark.parametrize("name", ["a.toml", "a.ini"])
+def test_nothing_is_divided_in_every_possible_way(name: str, line: str) -> None:
+    started = time.process_time()
+    outline(name, (line + "\n").encode() * 600)
+    # Seconds of CPU, not of a busy machine: this takes a hundredth of one, and took more than ten.
+    assert time.process_time() - started < 5
+
+
+def test_the_names_of_tables() -> None:
+    lines = ["[ a ]", "[[b.c]] # said", "\t[d]", "[ ]", "[e] f", "[" + "g" * 121 + "]", "[a]"]
+    assert outline("a.toml", "\n".join(lines).encode()).split("\n")[1:-1] == [
+        *("[a]", "[b.c]", "[d]", "[ ]"),
+    ]
+
+
 @pytest.mark.parametrize("piece", ["/*", '"\\', "//", "{", '{"a":[', "/**"])
 @pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.toml", "a.md", "a.unknown"])
 def test_nothing_that_is_not_closed_is_looked_for_again_and_again(name: str, piece: str) -> None:
