@@ -289,6 +289,22 @@ def test_what_cannot_be_begun_is_let_go_of(tmp_path: Path, monkeypatch: pytest.M
     os.close(reading)
 
 
+def test_another_home_means_the_same_both_ways(served: Path, tmp_path: Path) -> None:
+    (tmp_path / ".config" / "merkle").mkdir(parents=True)
+    (tmp_path / ".config" / "merkle" / "config.toml").write_text("[nonsense\n")
+    here = {key: value for key, value in os.environ.items() if key != "XDG_CONFIG_HOME"}
+    alone, handed = (
+        subprocess.run(
+            [*MERKLE, "status"], cwd=served, capture_output=True,
+            env={**here, "HOME": str(tmp_path), "MERKLE_SERVICE_READY": wanted},
+        )
+        for wanted in ("no", "yes")
+    )  # fmt: skip
+    assert alone.returncode == handed.returncode == ExitCode.USAGE
+    assert alone.stderr == handed.stderr
+    assert b"config.toml is not valid TOML" in handed.stderr
+
+
 def test_it_ends_with_the_service_however_that_ends(served_alone: Path) -> None:
     status = json.loads(_run(served_alone, "status", "--json").stdout)
     process = _process()
