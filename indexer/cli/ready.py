@@ -80,15 +80,29 @@ class Ready:
     def _take(self, asker: socket.socket) -> None:
         asker.settimeout(_PATIENCE)
         message, streams = _receive(asker)
+        try:
+            self._begin(asker, message, streams)
+        except OSError:
+            # There is no room for one more: whoever asked does it alone.
+            asker.close()
+        finally:
+            # In any case: whoever reads what a command writes waits for the last one to let go.
+            for stream in streams:
+                os.close(stream)
+
+    def _begin(self, asker: socket.socket, message: bytes, streams: list[int]) -> None:
         parts = [os.fsdecode(part) for part in message.split(b"\0")]
         if len(streams) != 3 or parts[0] != spoken_by() or not os.path.isdir(parts[1]):
             # Another release: it is better off with a process of its own.
             asker.close()
-            for stream in streams:
-                os.close(stream)
             return
         lives, living = os.pipe()
-        process = os.fork()
+        try:
+            process = os.fork()
+        except OSError:
+            os.close(lives)
+            os.close(living)
+            raise
         if not process:
             for each in self._running:
                 each.asker.close()
@@ -96,8 +110,6 @@ class Ready:
             os.close(lives)
             _become(parts[1:], streams, [self._listener, asker])
         os.close(living)
-        for stream in streams:
-            os.close(stream)
         self._running.append(_Running(process, asker, lives))
         with contextlib.suppress(OSError):
             asker.sendall(process.to_bytes(4, "big"))

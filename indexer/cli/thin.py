@@ -33,7 +33,9 @@ ASKED = frozenset(
 """Commands that ask the service and write no file: what is read and written by name here must not
 be read and written by another process, which may be in another container."""
 
-ENVIRONMENT = ("COLORTERM", "COLUMNS", "FORCE_COLOR", "LANG", "LINES", "NO_COLOR", "TERM", "TZ")
+ENVIRONMENT = (
+    "COLORTERM", "COLUMNS", "FORCE_COLOR", "HOME", "LANG", "LINES", "NO_COLOR", "TERM", "TZ",
+)  # fmt: skip
 PREFIXES = ("LC_", "MERKLE_", "XDG_")
 """What of the environment counts for these commands, and is therefore handed on. No more: nothing
 that names programs may reach a process of the service."""

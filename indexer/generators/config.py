@@ -10,6 +10,7 @@ from indexer.generators.lines import ELLIPSIS, cut, head, shown, squeezed
 
 READ = 256 * 1024
 MAX_VALUE = 60
+MAX_TABLE = 120
 
 # What is not closed ends with the text: looking for its end again from every place would take
 # a time that grows with the square of the length.
@@ -17,7 +18,7 @@ _JSON = pattern(
     r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)|[{}\[\],:]|[^\s{}\[\],:"/]+|/', re.DOTALL
 )
 _YAML = pattern(r"(['\"]?)([^\s#'\"\-\[\]{}&*!|>%@`][^:#\n]{0,80}?)\1\s*:(?:\s+(.*))?$")
-_TABLE = pattern(r"\s*\[\[?\s*([^\[\]\n]{1,120}?)\s*\]\]?\s*(?:[#;].*)?$")
+_TABLE = pattern(r"\s*\[\[?([^\[\]\n]++)\]\]?\s*(?:[#;].*)?$")
 _PAIR = pattern(r"([\w.\"'-][^=:\n]{0,80}?)\s*[=:]\s*(.*)$")
 
 Entry = tuple[str, str]
@@ -96,12 +97,14 @@ def _tables(text: str) -> list[Entry]:
     seen: set[str] = set()
     for line in text.split("\n"):
         table = _TABLE.match(line[:400])
-        if table:
+        # Blanks around a name are no part of it, unless there is nothing else.
+        name = table[1].strip() or table[1][-1] if table else ""
+        if 0 < len(name) <= MAX_TABLE:
             in_table = True
             # A lock file repeats one array of tables a thousand times.
-            if table[1] not in seen:
-                seen.add(table[1])
-                entries.append((f"[{table[1]}]", ""))
+            if name not in seen:
+                seen.add(name)
+                entries.append((f"[{name}]", ""))
             continue
         pair = None if in_table else _PAIR.match(line[:400])
         if pair:

@@ -17,7 +17,7 @@ from indexer.generators.parsed import ParsedFile
 from indexer.generators.treesitter import versions, versions_for
 from indexer.generators.walk import MAX_COLLECTED, Symbol, Walk
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Moves with every change to what is made of the same file."""
 
 MAX_NAME: Final = 200

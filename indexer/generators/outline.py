@@ -32,7 +32,7 @@ class OutlineGenerator:
     head_lines: int = 20
 
     name: ClassVar[str] = "outline"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
 
     def __post_init__(self) -> None:
         for option, (low, high) in _LIMITS.items():

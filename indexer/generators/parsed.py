@@ -9,7 +9,7 @@ from indexer.generators.bulk import is_minified
 from indexer.generators.documents import Document, read_document
 from indexer.generators.fallback import as_text
 from indexer.generators.languages import language_of
-from indexer.generators.tractable import is_tractable
+from indexer.generators.tractable import is_tractable, parse_within_bounds
 from indexer.generators.treesitter import collect, is_parsed
 from indexer.generators.walk import Walk
 
@@ -43,7 +43,8 @@ def parse(source: FileInput) -> ParsedFile:
     if document is not None:
         return ParsedFile(name, language, content, text, document=document)
     parsed = parsed_part(language, text)
-    walk = None if parsed is None else collect(language, parsed)
+    tree = None if parsed is None else parse_within_bounds(language, parsed)
+    walk = None if parsed is None or tree is None else collect(language, parsed, tree)
     return ParsedFile(name, language, content, text, walk)
 
 

@@ -2,19 +2,21 @@
 
 Error recovery takes time by the square of what it does not understand, and a running parse cannot
 be stopped. A file that is large and not what its name says is therefore told apart beforehand, by
-tests that depend on its bytes alone.
+tests that depend on its bytes alone. What passes them is parsed within bounds that depend on
+nothing else either: how often the text is gone over, and how much of it fits nowhere.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from indexer.generators.treesitter import parser_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Point, Tree
 
 SMALL = 16 * 1024
 LARGE = 64 * 1024
@@ -26,6 +28,15 @@ MAX_UNCLOSED = 2000
 PIECE = 32
 STRIDE = 128
 MIN_PIECES = 32
+
+READ = 4 * 1024
+"""Bytes that the parser is given at a time."""
+MOST_READ = 32 * 1024
+"""How often it may ask for them. Some grammars look through all comments that follow, at each."""
+STEP = 64 * 1024
+"""By how much a large file grows while it is found out how much of it fits nowhere."""
+MOST_UNFIT = 20_000
+"""Pieces of a large file that may fit nowhere."""
 
 _LINE = re.compile(rb"\n(?=[^\s)\]}])")
 _GOES_ON = re.compile(rb"(?:elif|else|except|finally)\b")
@@ -39,6 +50,56 @@ def is_tractable(language: str, source: bytes) -> bool:
     if _unclosed(source) > MAX_UNCLOSED or not _is_varied(source):
         return False
     return len(source) <= LARGE or _reads_well(language, source)
+
+
+def parse_within_bounds(language: str, source: bytes) -> Tree | None:
+    """The syntax tree of a text; None where finding it takes too much work."""
+    parser, size, end = parser_of(language), len(source), STEP
+    if size <= SMALL:
+        return parser.parse(source)
+    reader = _Reader(source)
+    tree = parser.parse(reader.until(end))
+    while end < size:
+        if reader.is_tired or _errors(tree.root_node) > MOST_UNFIT:
+            return None
+        # What was parsed before a step is used again, so all of them take about one parse.
+        start, end = end, min(end + STEP, size)
+        before, after = _point(source, start), _point(source, end)
+        tree.edit(start, start, end, before, before, after)
+        tree = parser.parse(reader.until(end), tree)
+    if size > STEP and tree.root_node.has_error:
+        if _errors(tree.root_node) > MOST_UNFIT:
+            return None
+        # How far an error reaches must not depend on the steps.
+        tree = parser.parse(reader.until(size))
+    return None if reader.is_tired else tree
+
+
+class _Reader:
+    """Gives a parser its text piece by piece, and nothing more once it has asked too often."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._left = MOST_READ
+
+    @property
+    def is_tired(self) -> bool:
+        """Whether it was asked too often: what was parsed then is not the text."""
+        return self._left < 0
+
+    def until(self, end: int) -> Callable[[int, Point], bytes]:
+        """What the parser calls, for the text up to a place."""
+
+        def read(offset: int, _: Point) -> bytes:
+            self._left -= 1
+            return b"" if self._left < 0 else self._source[offset : min(offset + READ, end)]
+
+        return read
+
+
+def _point(source: bytes, place: int) -> tuple[int, int]:
+    """Line and column of a place."""
+    return source.count(b"\n", 0, place), place - source.rfind(b"\n", 0, place) - 1
 
 
 def _unclosed(source: bytes) -> int:

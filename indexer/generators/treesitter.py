@@ -12,7 +12,7 @@ from indexer.generators.grammars import grammar
 from indexer.generators.walk import Walk
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language, Parser, Tree
 
 # Language, the distribution that brings its grammar, and the function that gives it.
 GRAMMARS = {
@@ -73,10 +73,10 @@ def is_parsed(language: str) -> bool:
     return ABSENT not in (installed[RUNTIME], installed[GRAMMARS[language][0]])
 
 
-def collect(language: str, source: bytes) -> Walk:
-    """Parse the source and collect its symbols; errors in it leave a partial result."""
+def collect(language: str, source: bytes, tree: Tree) -> Walk:
+    """Collect the symbols of a source that is parsed; errors in it leave a partial result."""
     walk = Walk(source, grammar(language))
-    walk.run(parser_of(language).parse(source).root_node)
+    walk.run(tree.root_node)
     return walk
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from indexer.core import paths
+from indexer.core import filestat, paths
 from indexer.scan.ignore import RULE_FILE_NAMES, Rule, Scope, root_scope
 from indexer.scan.reading import open_folder, read_bytes
 
@@ -26,7 +27,7 @@ class Scopes:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._known: dict[str, Scope] = {}
-        self._exclude_stat: tuple[int, int] | None = None
+        self._exclude_stat: bytes | None = None
 
     def enter_root(self, descriptor: int, names: Iterable[str]) -> Scope:
         """The root's scope, with the rule files its listing shows."""
@@ -134,19 +135,22 @@ class Scopes:
 
     def exclude_moved(self) -> bool:
         """Whether git's own exclude file, which no watch covers, changed since it was read."""
-        return paths.ROOT in self._known and self._exclude_stat != self._stat_exclude()
+        if paths.ROOT not in self._known:
+            return False
+        stat = self._stat_exclude()
+        return self._exclude_stat != (stat and filestat.pack(stat))
 
-    def _stat_exclude(self) -> tuple[int, int] | None:
+    def _stat_exclude(self) -> os.stat_result | None:
         try:
-            stat = os.stat(self._root / INFO_EXCLUDE, follow_symlinks=False)
+            return os.stat(self._root / INFO_EXCLUDE, follow_symlinks=False)
         except OSError:
             return None
-        return stat.st_ino, stat.st_mtime_ns
 
     def _info_exclude(self, descriptor: int) -> bytes:
         if descriptor < 0:
             return b""
-        self._exclude_stat = self._stat_exclude()
+        now, stat = time.time_ns(), self._stat_exclude()
+        self._exclude_stat = stat and filestat.vouching(stat, now)
         return read_bytes(INFO_EXCLUDE, descriptor, _RULE_FILE_LIMIT) or b""
 
 

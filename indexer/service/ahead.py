@@ -16,6 +16,7 @@ from indexer.engine.owned import Owned
 from indexer.engine.tree.unchanged import FirstLook, look_beside
 from indexer.errors import MerkleError
 from indexer.store.lock import SERVICE_ROLE
+from indexer.watch.mounts import Mounts
 from indexer.watch.watcher import WatchesAhead, watches_ahead
 
 
@@ -32,6 +33,8 @@ class Ahead:
 
     def __init__(self, owned: Owned, watches: WatchesAhead) -> None:
         self.owned, self._watches = owned, watches
+        # From before the look on: what is mounted meanwhile hides a folder, and no watch tells.
+        self._mounts = Mounts(owned.root)
         self._looking = contextlib.ExitStack()
         self._answer: Callable[[], tuple[FirstLook, dict[str, int]] | None] | None = None
 
@@ -61,10 +64,15 @@ class Ahead:
         """Wait for what was seen, once; None where the service has to look itself."""
         with self._looking:
             found = self._answer() if self._answer is not None else None
-        return None if found is None else SeenAhead(found[0], self._watches, found[1])
+        if found is None or self._mounts.moved():
+            # The service sets its own, and there are only so many.
+            self._watches.discard()
+            return None
+        return SeenAhead(found[0], self._watches, found[1])
 
     def close(self) -> None:
         """End what is under way, and let go of what nobody has taken over."""
         self._looking.close()
+        self._mounts.close()
         self._watches.discard()
         self.owned.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pty
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from indexer.cli import thin
+from indexer.cli import ready, thin
 from indexer.cli.thin import ASKED
 from indexer.errors import ExitCode
 from tests.support.processes import run as run_forked
@@ -260,6 +261,48 @@ def test_what_may_be_under_way_already_is_not_done_here_too(
         silent.listen()
         assert thin._ask(os.fspath(tmp_path / "silent"), ["scan"]) == ExitCode.UNCHECKED
     assert "does not answer" in capsys.readouterr().err
+
+
+def test_what_cannot_be_begun_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise who reads from the command that is then done alone would wait for ever."""
+
+    def no_more() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    reading, writing = os.pipe()
+    ours, theirs = socket.socketpair()
+    listener = socket.socket(socket.AF_UNIX)
+    with ours, theirs, listener:
+        before = len(os.listdir("/proc/self/fd"))
+        message = b"\0".join([thin.spoken_by().encode(), os.fsencode(tmp_path), b"18"])
+        streams = [os.dup(writing) for _ in range(3)]
+        socket.send_fds(ours, [len(message).to_bytes(4, "big") + message], streams)
+        for number in streams:
+            os.close(number)
+        monkeypatch.setattr("os.fork", no_more)
+        ready.Ready(listener, 0)._take(theirs)
+        # The asker is told by the end of its connection.
+        assert ours.recv(4) == b""
+        assert len(os.listdir("/proc/self/fd")) == before - 1
+    os.close(writing)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+
+
+def test_another_home_means_the_same_both_ways(served: Path, tmp_path: Path) -> None:
+    (tmp_path / ".config" / "merkle").mkdir(parents=True)
+    (tmp_path / ".config" / "merkle" / "config.toml").write_text("[nonsense\n")
+    here = {key: value for key, value in os.environ.items() if key != "XDG_CONFIG_HOME"}
+    alone, handed = (
+        subprocess.run(
+            [*MERKLE, "status"], cwd=served, capture_output=True,
+            env={**here, "HOME": str(tmp_path), "MERKLE_SERVICE_READY": wanted},
+        )
+        for wanted in ("no", "yes")
+    )  # fmt: skip
+    assert alone.returncode == handed.returncode == ExitCode.USAGE
+    assert alone.stderr == handed.stderr
+    assert b"config.toml is not valid TOML" in handed.stderr
 
 
 def test_it_ends_with_the_service_however_that_ends(served_alone: Path) -> None:

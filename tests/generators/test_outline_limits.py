@@ -6,7 +6,9 @@ import json
 import random
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 from indexer.generators import FileInput, make_generator, tractable
 from indexer.generators.base import GeneratorOptionsError
 from indexer.generators.outline import PARSED, OutlineGenerator
-from indexer.generators.treesitter import parser_of
+from indexer.generators.parsed import parse
+from indexer.generators.treesitter import collect, parser_of
 
 GOLDEN = Path(__file__).parent / "golden"
 SUFFIXES = re.findall(r"\w+", "py js ts tsx go rs java c h md rst json toml yaml ini txt sh")
@@ -179,9 +182,18 @@ class Counting:
     def __init__(self, language: str, seen: list[int]) -> None:
         self._parser, self._seen = parser_of(language), seen
 
-    def parse(self, source: bytes) -> object:
-        self._seen.append(len(source))
-        return self._parser.parse(source)
+    def parse(self, source: bytes | Callable[[int, Any], bytes], old: Any = None) -> object:
+        if isinstance(source, bytes):
+            self._seen.append(len(source))
+            return self._parser.parse(source)
+        self._seen.append(0)
+
+        def read(offset: int, point: Any) -> bytes:
+            piece = source(offset, point)
+            self._seen[-1] = max(self._seen[-1], offset + len(piece))
+            return piece
+
+        return self._parser.parse(read) if old is None else self._parser.parse(read, old)
 
 
 @pytest.mark.parametrize("suffix", ["rs", "go", "java", "c"])
@@ -217,6 +229,46 @@ def test_a_large_file_that_turns_into_something_else_takes_bounded_work(
     seen.clear()
     assert "fn f0(a: u32) -> u32" in outline("a.rs", begin)
     assert max(seen) == len(begin)
+
+
+def some_python(size: int, first: int = 0) -> bytes:
+    """Python of about that size, no two lines alike."""
+    made = (
+        b"def f%d(a, b):\n    return a + %d\n\n" % (n, n) for n in range(first, first + size // 36)
+    )
+    return b"".join(made)
+
+
+@pytest.mark.parametrize("line", [b"# c%d\n", b"   # c%d\n", b"\\\n\\\n\\\n"])
+def test_what_is_gone_over_again_and_again_is_given_up(line: bytes) -> None:
+    """At each comment the grammar looks through all that follow, for where the block ends."""
+    lines = (line % n if b"%" in line else line for n in range(128 * 1024 // len(line)))
+    source = some_python(6000) + b"".join(lines)
+    assert parse(FileInput("a.py", source)).walk is None
+    assert "def f0" in outline("a.py", source)
+    # As many as people write are of no concern.
+    some = some_python(6000) + b"".join(b"# c%d\n" % n for n in range(3000))
+    assert parse(FileInput("a.py", some)).walk is not None
+
+
+def test_what_fits_nowhere_is_given_up_wherever_it_stands() -> None:
+    """Good code stands at every place that is looked at beforehand."""
+    source, quarter = b"", 128 * 1024
+    for end in range(quarter, 4 * quarter + 1, quarter):
+        source += some_python(6000, first=end)
+        source += b"".join(b"!x%d" % n for n in range((end - 2000 - len(source)) // 7)) + b"\n"
+        source += some_python(end - len(source), first=2 * end)
+    assert tractable.is_tractable("python", source)
+    assert parse(FileInput("a.py", source)).walk is None
+
+
+@pytest.mark.parametrize("wrong", [b"", b"x = (\n"])
+def test_a_large_file_is_parsed_as_if_there_were_no_bounds(wrong: bytes) -> None:
+    source = some_python(100_000) + wrong + some_python(40_000, first=5000)
+    found = parse(FileInput("a.py", source)).walk
+    assert found is not None
+    assert found.symbols == collect("python", source, parser_of("python").parse(source)).symbols
+    assert found.partial is bool(wrong)
 
 
 def test_non_utf8_source() -> None:
@@ -266,6 +318,22 @@ def test_limits_are_honoured(symbols: int, width: int, count: int, length: int) 
 def test_bad_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(GeneratorOptionsError):
         OutlineGenerator.from_options(options)
+
+
+@pytest.mark.parametrize("line", [f"[{' ' * 395}x", f"[[{' ' * 390}]z", f"[a{' ' * 395}"])
+@pytest.mark.parametrize("name", ["a.toml", "a.ini"])
+def test_nothing_is_divided_in_every_possible_way(name: str, line: str) -> None:
+    started = time.process_time()
+    outline(name, (line + "\n").encode() * 600)
+    # Seconds of CPU, not of a busy machine: this takes a hundredth of one, and took more than ten.
+    assert time.process_time() - started < 5
+
+
+def test_the_names_of_tables() -> None:
+    lines = ["[ a ]", "[[b.c]] # said", "\t[d]", "[ ]", "[e] f", "[" + "g" * 121 + "]", "[a]"]
+    assert outline("a.toml", "\n".join(lines).encode()).split("\n")[1:-1] == [
+        *("[a]", "[b.c]", "[d]", "[ ]"),
+    ]
 
 
 @pytest.mark.parametrize("piece", ["/*", '"\\', "//", "{", '{"a":[', "/**"])

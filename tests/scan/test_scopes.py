@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,35 @@ def test_info_exclude_is_read(workspace: Path) -> None:
     rule = Scopes(workspace).judge("private", False)
     assert rule is not None
     assert rule.source == ".git/info/exclude"
+
+
+def test_info_exclude_has_moved_whatever_its_time_says(workspace: Path) -> None:
+    exclude = workspace / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(parents=True)
+    exclude.write_text("private\n")
+    before = exclude.stat()
+    scopes = Scopes(workspace)
+    assert scopes.ignores("private", False)
+    time.sleep(0.025)
+    exclude.write_text("another\n")
+    os.utime(exclude, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert scopes.exclude_moved()
+    time.sleep(0.025)
+    scopes.forget("")
+    assert scopes.ignores("another", False)
+    assert not scopes.exclude_moved()
+
+
+def test_info_exclude_that_was_read_as_it_was_written_is_read_again(workspace: Path) -> None:
+    """A second writing within one tick of the clock leaves the same stamp."""
+    exclude = workspace / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(parents=True)
+    exclude.write_text("private\n")
+    # As if it were that moment.
+    os.utime(exclude, (time.time() + 60, time.time() + 60))
+    scopes = Scopes(workspace)
+    assert scopes.ignores("private", False)
+    assert scopes.exclude_moved()
 
 
 def test_rules_are_kept_until_forgotten(workspace: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ from indexer.errors import LockedError
 from indexer.service.ahead import Ahead
 from indexer.service.writing_thread import WritingThread
 from indexer.watch.debounce import Timing
+from indexer.watch.inotify import InotifyAhead
 
 FAST = Timing(quiet=0.01, longest=0.1, settle=0.05, longest_settle=0.5)
 
@@ -132,11 +134,93 @@ def test_the_rules_of_git_are_followed(
     with closing(ahead):
         keeper = serve(indexed, ahead)
         (indexed / ".git" / "info").mkdir(parents=True)
-        (indexed / ".git" / "info" / "exclude").write_text("*.py\n")
+        (indexed / ".git" / "info" / "exclude").write_text("*.txt\n")
         assert keeper.catch_up()
         head = keeper.engine.trees.head()
         assert head is not None
         assert head.root.hex() == from_nothing(indexed)
+
+
+@pytest.fixture
+def while_looking(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Do something in the midst of the look: the root is behind it, another folder before it."""
+
+    def do(work: Callable[[], object]) -> None:
+        add = InotifyAhead.add
+
+        def add_and_do(watches: InotifyAhead, path: str) -> int:
+            if path == "pkg1":
+                work()
+            return add(watches, path)
+
+        monkeypatch.setattr(InotifyAhead, "add", add_and_do)
+
+    return do
+
+
+def test_rules_of_git_that_come_while_others_look_are_followed(
+    indexed: Path,
+    serve: Callable[[Path, Ahead], WritingThread],
+    from_nothing: Callable[[Path], str],
+    while_looking: Callable[[Callable[[], object]], None],
+) -> None:
+    """No watch covers them: what counts is how they were before the look."""
+    exclude = indexed / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(parents=True)
+    while_looking(lambda: exclude.write_text("*.txt\n"))
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        keeper = serve(indexed, ahead)
+        assert exclude.exists()
+        assert keeper.catch_up()
+        head = keeper.engine.trees.head()
+        assert head is not None
+        assert head.root.hex() == from_nothing(indexed)
+
+
+def test_what_is_mounted_while_others_look_is_seen(
+    indexed: Path,
+    tmp_path: Path,
+    serve: Callable[[Path, Ahead], WritingThread],
+    from_nothing: Callable[[Path], str],
+    while_looking: Callable[[Callable[[], object]], None],
+) -> None:
+    """A mount is no event of the folder that it hides."""
+    over, under = tmp_path / "over", indexed / "pkg0"
+    over.mkdir()
+    (over / "new.py").write_text("x = 1\n")
+    mount = ["mount", "--bind", str(over), str(under)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    subprocess.run(["umount", str(under)], check=True)
+    while_looking(lambda: subprocess.run(mount, check=True))
+    try:
+        ahead = Ahead.begin(indexed)
+        assert ahead is not None
+        with closing(ahead):
+            keeper = serve(indexed, ahead)
+            assert (under / "new.py").exists()
+            assert keeper.catch_up()
+            head = keeper.engine.trees.head()
+            assert head is not None
+            assert head.root.hex() == from_nothing(indexed)
+    finally:
+        subprocess.run(["umount", "-l", str(under)], check=True)
+
+
+def test_watches_that_nobody_needs_are_given_back(
+    indexed: Path, serve: Callable[[Path, Ahead], WritingThread]
+) -> None:
+    """There are only so many: where the service looks itself, it has one for each folder."""
+    _edit(indexed)
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        keeper = serve(indexed, ahead)
+        told = [info.read_text() for info in Path("/proc/self/fdinfo").iterdir() if info.exists()]
+        # One more for the folder of cookies.
+        assert sum(text.count("inotify wd:") for text in told) == keeper.health().watches + 1
 
 
 def test_what_nobody_takes_over_is_let_go_of(indexed: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -167,6 +168,32 @@ def test_a_file_system_without_events_is_polled(
     where = "below src" if mounted else "in this workspace"
     assert where in health["reason"]
     never_fresh_unless_looked_at(service)
+
+
+@pytest.mark.parametrize("mounted", ["src", "src/a.py"])
+def test_what_is_here_by_two_names_is_looked_at(
+    services: Callable[..., Any], project: Path, from_nothing: Callable[[Path], str], mounted: str
+) -> None:
+    """A folder that is mounted a second time has one watch, which tells of one of its names."""
+    other = project / "other"
+    if mounted == "src":
+        other.mkdir()
+    else:
+        other.write_text("")
+    bind = ["mount", "--bind", str(project / mounted), str(other)]
+    if subprocess.run(bind, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        service = services(project).ready()
+        for number, name in enumerate([mounted, "other"] * 2, 1):
+            named = project / name if mounted != "src" else project / name / "a.py"
+            overwrite(named, python(number))
+            status = service.status()
+            assert status["state"] != "current" or status["root"] == from_nothing(project)
+        assert "other is here by another name too" in service.health()["reason"]
+        service.stop()
+    finally:
+        subprocess.run(["umount", "--lazy", str(other)], check=True)
 
 
 def test_watches_that_ran_out(services: Callable[..., Any], project: Path) -> None:

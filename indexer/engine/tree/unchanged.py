@@ -171,6 +171,9 @@ def look_beside(
         return
     standing, listings = known
     walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
+    # The rules of the root as they are before the look: that tells when git's own, which no watch
+    # covers, have moved since. Others when need be.
+    walker.scopes.of(paths.ROOT)
     with shared_walk.looked_beside(walker, watch, keeps) as answer:
         if answer is None:
             yield None
@@ -180,8 +183,6 @@ def look_beside(
             told = answer()
             if told is None:
                 return None
-            # The rules of the root, which tell when git's own have moved; others when need be.
-            walker.scopes.of(paths.ROOT)
             first = FirstLook(owned, standing, listings, walker.scopes, told[0], began)
             return (first, told[1]) if first.unchanged else None
 
