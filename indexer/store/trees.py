@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import duckdb
 
@@ -30,6 +30,11 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 _PIECE = 20_000
 """Rows that are copied at once."""
+
+OF_TREES: Final = frozenset(
+    ("meta", "root_log", "node_log", "listings", "remarks", "lost_roots")
+)  # fmt: skip
+"""The tables that hold all there is before anything but files is known."""
 
 _FROM = "history_from"
 """What the meta table says the oldest recorded root is, once older ones were forgotten."""
@@ -234,14 +239,19 @@ class TreeStore:
 
     def tree_with_ids(self, seq: int) -> tuple[Tree, dict[str, tuple[bytes, bytes]]]:
         """The tree as recorded at `seq`; content id and NodeID of every path, as written."""
-        rows = self._database.rows(
-            "SELECT path, kind, content_id, size, node_id FROM node_log WHERE seq <= ?"
-            " QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1",
+        nodes = self.nodes_at(seq)
+        rows = ((path, kind, content_id, size) for path, kind, content_id, _, size in nodes)
+        tree = _tree_from_rows(self._algorithm, rows, {})
+        return tree, {path: (content_id, node_id) for path, _, content_id, node_id, _ in nodes}
+
+    def nodes_at(self, seq: int) -> list[Row]:
+        """The nodes as recorded at `seq`, each as the log has it, in no order."""
+        return self._database.rows(
+            "SELECT path, kind, content_id, node_id, size FROM (SELECT * FROM node_log"
+            "  WHERE seq <= ? QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1)"
+            " WHERE kind <> 0",
             [seq],
         )
-        tree = _tree_from_rows(self._algorithm, (row[:4] for row in rows), {})
-        ids = {path: (content, node) for path, kind, content, _, node in rows if kind != _GONE}
-        return tree, ids
 
     def log_problems(self) -> list[tuple[int, str]]:
         """Recorded roots that are missing, doubled, or do not match the root's own log row."""
@@ -266,8 +276,15 @@ class TreeStore:
 
     def oldest_seq(self) -> int:
         """The number of the oldest root that is not forgotten."""
-        rows = self._database.rows("SELECT value FROM meta WHERE key = ?", [_FROM])
-        return int(rows[0][0]) if rows else 1
+        return self._number(_FROM) or 1
+
+    def applied_record(self) -> int:
+        """The number of the last record of the journal that the database has; 0: none."""
+        return self._number("journal") or 0
+
+    def _number(self, key: str) -> int | None:
+        rows = self._database.rows("SELECT value FROM meta WHERE key = ?", [key])
+        return int(rows[0][0]) if rows else None
 
     def first_seq_since(self, at_ns: int) -> int | None:
         """The number of the first root that was recorded at a time or after it."""
