@@ -317,3 +317,33 @@ def test_what_does_not_hold_is_noticed_without_a_tree(
     head = TreeStore(database, XXH3).head()
     assert head is not None
     assert not add_up(store, head)
+
+
+def test_the_stat_cache_that_was_just_written_is_what_is_stored(
+    store: TreeStore, database: Database
+) -> None:
+    def is_stored() -> bool:
+        found = TreeStore(database, XXH3).listings()
+        return found is not None and found == store.listings()
+
+    first = tree_of({"d": {"e": {"f": b"1"}}, "g": b"2", "h": {}})
+    second = first.with_updates({"d/e": {"f": None}})
+    third = second.with_updates({"": {"h": None}})
+    record(store, None, first, listings=Listings(listing.below("", first.root), everything=True))
+    assert is_stored()
+    store.refresh(Listings(listing.changed(first.root, third.root)), 1)
+    assert is_stored()
+    store.refresh(Listings(listing.below("", first.root), everything=True), 1)
+    record(store, first, second, listings=Listings(listing.changed(first.root, second.root)))
+    assert is_stored()
+    store.refresh(Listings(listing.below("", first.root), everything=True), 2)
+    assert is_stored()
+    top = store.listings(top=True)
+    assert top is not None
+    assert sorted(top) == ["", "d", "h"]
+    store.refresh(Listings(listing.changed(first.root, second.root)), 2)
+    assert is_stored()
+    record(store, second, third)
+    assert store.listings() is None, "it lags behind"
+    store.refresh(Listings(listing.changed(second.root, third.root)), 3)
+    assert is_stored()

@@ -214,7 +214,7 @@ def _journal_holds(engine: Engine) -> bool:
 
 def _cache_holds(engine: Engine, head: Root) -> bool:
     """Whether the stat cache, where it is not behind, is that of the recorded root."""
-    listings = engine.trees.listings()
+    listings = engine.trees.listings(top=True)
     try:
         return listings is None or engine.trees.tree(listings).root.content_id == head.content_id
     except (MerkleError, ValueError):
