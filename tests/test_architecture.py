@@ -113,7 +113,11 @@ LATE = {
     "engine.durable.salvage": {"indexer.engine.sessions"},
     "engine.make.processes": {"concurrent.futures"},  # loads `logging`; a few files need none
     "engine.search.corpus": {"indexer.engine.search.stored_corpus"},  # a service does without
-    "engine.durable.validate": {"indexer.engine.durable.session_checks"},
+    "engine.durable.validate": {
+        "indexer.engine.durable.code_checks",  # many workspaces have nothing but files
+        "indexer.engine.durable.frame_checks",
+        "indexer.engine.durable.session_checks",
+    },
     # most workspaces have no such file; only `config` shows an address
     "engine.settings": {"tomllib", "indexer.shared.masking"},
     "engine.tree.resolve": {"difflib"},  # only for a node that does not exist

@@ -80,6 +80,14 @@ class WorkspaceHash:
             )
         )
 
+    def node_ids(self, nodes: Iterable[tuple[int, bytes, bytes]]) -> list[bytes]:
+        """The NodeIDs of many nodes by kind, path and content id."""
+        one_shot, heads, length, of_id = self.one_shot, self.node_heads, _length, self._id_length
+        return [
+            one_shot(b"".join((heads[kind], length(path), path, of_id, content_id)))
+            for kind, path, content_id in nodes
+        ]
+
     @property
     def _id_length(self) -> bytes:
         return _NAME_LENGTHS[self.size]

@@ -93,11 +93,16 @@ def leaves(listing: Listing, id_size: int) -> dict[str, Entry]:
     }
 
 
+def ids(listing: Listing, id_size: int) -> list[ContentId]:
+    """The content ids of a listing, in byte order of the names."""
+    return [ContentId(listing.ids[at : at + id_size]) for at in range(0, len(listing.ids), id_size)]
+
+
 def _columns(
     listing: Listing, id_size: int
 ) -> tuple[list[str], list[Kind], list[ContentId], list[bytes]]:
     """Names, kinds, content ids and stats; those of folders are empty."""
-    stats, ids, _ = listing
+    stats = listing.stats
     raws: list[bytes] = []
     kinds: list[Kind] = []
     found: list[bytes] = []
@@ -119,10 +124,10 @@ def _columns(
     except (struct.error, KeyError):
         raise _damaged() from None
     names = _names(raws)
-    if position != len(stats) or len(ids) != len(raws) * id_size or len(names) != len(raws):
+    whole = len(listing.ids) == len(raws) * id_size
+    if position != len(stats) or not whole or len(names) != len(raws):
         raise _damaged()
-    content_ids = [ContentId(ids[at : at + id_size]) for at in range(0, len(ids), id_size)]
-    return names, kinds, content_ids, found
+    return names, kinds, ids(listing, id_size), found
 
 
 def _names(raws: list[bytes]) -> list[str]:

@@ -82,12 +82,11 @@ def versions(root: Path, path: str) -> Iterator[bytes]:
 
 def tracked(root: Path) -> list[str]:
     """The paths at and below a folder that git's index has."""
-    listed = (_run(root, "ls-files", "-z") or b"").rstrip(b"\0").split(b"\0")
+    listed = (_run(root, "ls-files", "-z") or b"").rstrip(b"\0")
     # All at once where none has anything to escape.
-    together = paths.bytes_to_text(b"".join(listed))
-    if "\\" not in together:
-        return b"\n".join(listed).decode().split("\n") if together else []
-    return list(map(_path, listed))
+    if "\\" not in paths.bytes_to_text(listed.replace(b"\0", b"")):
+        return listed.decode().split("\0") if listed else []
+    return list(map(_path, listed.split(b"\0")))
 
 
 def _is_top(root: Path) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from indexer.core import listing
+from indexer.core.ids import ContentId
 from indexer.core.listing import ListedFolder, Listing
 from indexer.core.tree import Entry, Tree
 
@@ -21,6 +22,10 @@ class Previous(Protocol):
         """A folder's files and links; sub-folders may be missing."""
         ...
 
+    def ids_of(self, path: str) -> Sequence[ContentId]:
+        """The content ids of all that is in a folder, in byte order of the names."""
+        ...
+
 
 class NothingBefore:
     """A workspace never scanned, or one whose stats are not to be trusted."""
@@ -32,6 +37,10 @@ class NothingBefore:
     def entries_of(self, path: str) -> Mapping[str, Entry]:
         """Nothing is known."""
         return {}
+
+    def ids_of(self, path: str) -> Sequence[ContentId]:
+        """Nothing is known."""
+        return ()
 
 
 class TreeBefore:
@@ -53,6 +62,10 @@ class TreeBefore:
         folder = self._tree.folder(path)
         return {} if folder is None else folder.entries
 
+    def ids_of(self, path: str) -> Sequence[ContentId]:
+        """Those of the folder's own entries."""
+        return [entry.content_id for entry in self.entries_of(path).values()]
+
 
 class ListingsBefore:
     """The stat cache as the store keeps it, decoded only where a folder differs."""
@@ -70,3 +83,8 @@ class ListingsBefore:
         """Decoded files and links."""
         found = self._listings.get(path)
         return {} if found is None else listing.leaves(found, self._id_size)
+
+    def ids_of(self, path: str) -> Sequence[ContentId]:
+        """The ids as the stat cache stores them."""
+        found = self._listings.get(path)
+        return () if found is None else listing.ids(found, self._id_size)

@@ -424,10 +424,13 @@ def _is_as_listed(seen: Observed, listings: Mapping[str, Listing], size: int) ->
     if seen.vanished or seen.unreadable:
         return False
     for path, folder in seen.folders.items():
-        listed, entries, below = listings.get(path), folder.entries or {}, []
+        if folder.entries is None:
+            # By its stats, and every content was compared.
+            continue
+        listed, below = listings.get(path), list[str]()
         if listed is None:
             return False
-        found = {name: (entry[0], entry[1]) for name, entry in entries.items()}
+        found = {name: (entry[0], entry[1]) for name, entry in folder.entries.items()}
         for name, kind, content_id, _ in listing.decode(listed, size):
             if kind is Kind.DIRECTORY:
                 below.append(name)

@@ -63,6 +63,8 @@ class SeenFolder:
     """Whether everything below it, too, is known to be as it was before."""
     stored: StoredFolder | None = None
     """What it and everything below it was put together to, where nothing was known of it."""
+    expected: dict[str, ContentId] | None = None
+    """What its files should have in them, where they are read only to find out whether they do."""
 
     def is_changed(self) -> bool:
         """Whether anything in the folder itself, by stats, is not as it was."""
@@ -70,12 +72,21 @@ class SeenFolder:
 
     def take(self, name: str, answer: Answer) -> None:
         """Store a hashed file, or what was known of it when it could not be read."""
-        assert self.entries is not None
+        if self.entries is None:
+            assert self.expected is not None
+            if isinstance(answer, tuple):
+                content_id, _, open_to_others = answer
+                if content_id == self.expected[name] and not open_to_others:
+                    return
+            known = self.before.entries_of(self.path).items()
+            self.entries = {each: entry for each, entry in known if entry.folder is None}
         if isinstance(answer, tuple):
             content_id, seen, open_to_others = answer
             stat = filestat.vouching(seen, self.seen_ns, open_to_others)
             self.entries[name] = Entry(Kind.FILE, content_id, seen.st_size, stat)
-        elif not isinstance(answer, FileNotFoundError):
+        elif isinstance(answer, FileNotFoundError):
+            self.entries.pop(name, None)
+        else:
             self.keep_old(name, answer)
 
     def keep_old(self, name: str, problem: Exception) -> None:
@@ -284,8 +295,10 @@ class Walker:
         observed.folders[path] = seen
         if self.progress is not None:
             self.progress(len(files) + len(seen.folders))
-        if not self.trust or self.before.stats_of(path) != stats:
+        if self.before.stats_of(path) != stats:
             self._read(seen, files, pool, descriptor)
+        elif not self.trust:
+            self._compare(seen, files, pool, descriptor)
         mine = seen.folders
         if leave is not None and mine and (mine := leave(path, mine)) is not seen.folders:
             kept = frozenset(mine)
@@ -378,6 +391,21 @@ class Walker:
                 pool.submit(descriptor, os_name, name, stat, seen)
             else:
                 self._read_link(seen, name, os_name, stat, descriptor)
+
+    def _compare(
+        self, seen: SeenFolder, files: list[_SeenFile], pool: HashPool, descriptor: int
+    ) -> None:
+        """Read the files of a folder that is, by its stats, as it was."""
+        names = [name for name, _, _, kind in files if kind is Kind.FILE] + seen.folders
+        names.sort(key=paths.sort_key if "\\" in "".join(names) else None)
+        ids = self.before.ids_of(seen.path)
+        if len(ids) != len(names):
+            # A link is among them.
+            self._read(seen, files, pool, descriptor)
+            return
+        seen.expected = dict(zip(names, ids, strict=True))
+        for name, os_name, stat, _ in files:
+            pool.submit(descriptor, os_name, name, stat, seen)
 
     def _read_link(
         self, seen: SeenFolder, name: str, os_name: str, stat: os.stat_result, descriptor: int

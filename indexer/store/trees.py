@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import duckdb
 
-from indexer.core import filestat, listing, paths
+from indexer.core import paths
 from indexer.core.changes import Change, Node, node_of
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId, NodeId
 from indexer.core.kinds import Kind
 from indexer.core.listing import ListedFolder, Listing
-from indexer.core.tree import Entry, Folder, Totals, Tree
+from indexer.core.tree import Entry, Totals, Tree
 from indexer.errors import CorruptError
 from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
 from indexer.store.noted import LostRoots, Noted
 from indexer.store.roots import Remarks, Root
-
-_GONE = 0
-_FOLDER = int(Kind.DIRECTORY)
-# Looking a kind up is cheaper than making it from its number.
-_KINDS = {int(kind): kind for kind in Kind}
+from indexer.store.tree_rows import GONE, kind_of, tree_from_rows, vouched
 
 _PIECE = 20_000
 """Rows that are copied at once."""
+
+OF_TREES: Final = {"meta", "root_log", "node_log", "listings", "remarks", "lost_roots"}
+"""The tables that hold all there is before anything but files is known."""
 
 _FROM = "history_from"
 """What the meta table says the oldest recorded root is, once older ones were forgotten."""
@@ -77,6 +76,8 @@ class TreeStore:
         self._lost: list[LostRoots] | None = None
         self.relisted = False
         """Whether the stat cache is another one than when this was opened, or lags behind."""
+        self._listings: dict[str, Listing] | None = None
+        """The stat cache, where all of it was written last."""
 
     # -- reading
 
@@ -160,13 +161,19 @@ class TreeStore:
         # What is older than the history was so when it begins.
         return NodeId(rows[0][0]), self.tree_at(max(rows[0][1], self.oldest_seq()))
 
-    def listings(self) -> dict[str, Listing] | None:
-        """The stat cache, or None when it lags behind the newest root."""
+    def listings(self, *, top: bool = False) -> dict[str, Listing] | None:
+        """The stat cache, or None when it lags behind the newest root.
+
+        With `top` only that of the root and of the folders in it.
+        """
         head = self.head()
         listed = self._database.rows("SELECT value FROM meta WHERE key = 'listed_seq'")
         if head is None or not listed or int(listed[0][0]) != head.seq:
             return None
-        rows = self._database.rows("SELECT path, stats, ids, totals FROM listings")
+        if self._listings is not None and not top:
+            return dict(self._listings)
+        where = " WHERE NOT contains(path, '/')" if top else ""
+        rows = self._database.rows(f"SELECT path, stats, ids, totals FROM listings{where}")
         return {path: Listing(stats, ids, totals) for path, stats, ids, totals in rows}
 
     def tree(self, listings: Mapping[str, Listing] | None = None) -> Tree:
@@ -185,17 +192,16 @@ class TreeStore:
             return Tree.empty(self._algorithm)
         rows = self._database.rows("SELECT path, stats, ids FROM listings")
         listed = {path: Listing(stats, ids, b"") for path, stats, ids in rows}
-        vouched = _vouched(listed, self._algorithm.size)
-        return self.tree_at(head.seq, vouched)
+        return self.tree_at(head.seq, vouched(listed, self._algorithm.size))
 
-    def tree_at(self, seq: int, vouched: Mapping[tuple[str, bytes], bytes] | None = None) -> Tree:
+    def tree_at(self, seq: int, stats: Mapping[tuple[str, bytes], bytes] | None = None) -> Tree:
         """The tree as recorded at `seq`."""
         rows = self._database.rows(
             "SELECT path, kind, content_id, size FROM node_log WHERE seq <= ?"
             " QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1",
             [seq],
         )
-        return _tree_from_rows(self._algorithm, rows, vouched or {})
+        return tree_from_rows(self._algorithm, rows, stats or {})
 
     def entries_at(self, seq: int, path: str) -> list[tuple[str, Kind]]:
         """The paths and kinds of what a folder held in the root recorded at `seq`."""
@@ -234,14 +240,19 @@ class TreeStore:
 
     def tree_with_ids(self, seq: int) -> tuple[Tree, dict[str, tuple[bytes, bytes]]]:
         """The tree as recorded at `seq`; content id and NodeID of every path, as written."""
-        rows = self._database.rows(
-            "SELECT path, kind, content_id, size, node_id FROM node_log WHERE seq <= ?"
-            " QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1",
+        nodes = self.nodes_at(seq)
+        rows = ((path, kind, content_id, size) for path, kind, content_id, _, size in nodes)
+        tree = tree_from_rows(self._algorithm, rows, {})
+        return tree, {path: (content_id, node_id) for path, _, content_id, node_id, _ in nodes}
+
+    def nodes_at(self, seq: int) -> list[Row]:
+        """The nodes as recorded at `seq`, each as the log has it, in no order."""
+        return self._database.rows(
+            "SELECT path, kind, content_id, node_id, size FROM (SELECT * FROM node_log"
+            "  WHERE seq <= ? QUALIFY row_number() OVER (PARTITION BY path ORDER BY seq DESC) = 1)"
+            " WHERE kind <> 0",
             [seq],
         )
-        tree = _tree_from_rows(self._algorithm, (row[:4] for row in rows), {})
-        ids = {path: (content, node) for path, kind, content, _, node in rows if kind != _GONE}
-        return tree, ids
 
     def log_problems(self) -> list[tuple[int, str]]:
         """Recorded roots that are missing, doubled, or do not match the root's own log row."""
@@ -266,8 +277,15 @@ class TreeStore:
 
     def oldest_seq(self) -> int:
         """The number of the oldest root that is not forgotten."""
-        rows = self._database.rows("SELECT value FROM meta WHERE key = ?", [_FROM])
-        return int(rows[0][0]) if rows else 1
+        return self._number(_FROM) or 1
+
+    def applied_record(self) -> int:
+        """The number of the last record of the journal that the database has; 0: none."""
+        return self._number("journal") or 0
+
+    def _number(self, key: str) -> int | None:
+        rows = self._database.rows("SELECT value FROM meta WHERE key = ?", [key])
+        return int(rows[0][0]) if rows else None
 
     def first_seq_since(self, at_ns: int) -> int | None:
         """The number of the first root that was recorded at a time or after it."""
@@ -305,7 +323,7 @@ class TreeStore:
             if batch.listings is not None:
                 _replace_listings(connection, batch.listings)
                 put_meta(connection, "listed_seq", str(seq))
-        self._head = [root]
+        self._head, self._listings = [root], _whole(batch.listings)
         if self._noted is not None:
             self._noted.note_root(seq, root.root)
         return root
@@ -381,6 +399,13 @@ class TreeStore:
             put_meta(connection, "listed_seq", str(seq))
             if remarks is not None:
                 _replace_remarks(connection, remarks)
+        self._listings = _whole(listings)
+
+
+def _whole(listings: Listings | None) -> dict[str, Listing] | None:
+    if listings is None or not listings.everything:
+        return None
+    return {path: found for path, found in listings.changed.items() if found}
 
 
 def _root(row: Row) -> Root:
@@ -394,7 +419,7 @@ def _log_rows(seq: int, batch: Batch) -> list[Row]:
     nodes = batch.nodes
     if nodes is None:
         nodes = [
-            (path, _GONE, None, None, None)
+            (path, GONE, None, None, None)
             if new is None
             else node_of(batch.tree.algorithm, path, new)
             for path, _, new in batch.changes
@@ -426,59 +451,4 @@ def _replace_remarks(connection: duckdb.DuckDBPyConnection, remarks: Remarks) ->
 def _side(kind: int | None, content_id: bytes | None, size: int | None) -> Entry | None:
     if not kind or content_id is None:
         return None
-    return Entry(_kind(kind), ContentId(content_id), size or 0)
-
-
-def _vouched(listings: Mapping[str, Listing], id_size: int) -> dict[tuple[str, bytes], bytes]:
-    """Stats by (path, content id): a pair stays true even when the tree has moved on."""
-    return {
-        (paths.join(folder, listed.name), listed.content_id): listed.stat
-        for folder, found in listings.items()
-        for listed in listing.decode(found, id_size)
-        if listed.kind is not Kind.DIRECTORY
-    }
-
-
-def _tree_from_rows(
-    algorithm: WorkspaceHash,
-    rows: Iterable[Row],
-    vouched: Mapping[tuple[str, bytes], bytes],
-) -> Tree:
-    children: dict[str, dict[str, Entry]] = {paths.ROOT: {}}
-    above, around = paths.ROOT, children[paths.ROOT]
-    for path, code, content_id, size in rows:
-        if code == _FOLDER:
-            children.setdefault(path, {})
-        elif code != _GONE:
-            parent, name = paths.split(path)
-            if parent != above:
-                # Most rows stand beside those of the same folder.
-                above, around = parent, children.setdefault(parent, {})
-            stat = vouched.get((path, content_id)) or filestat.unvouched(size)
-            kind = _KINDS.get(code) or _kind(code)
-            around[name] = Entry(kind, ContentId(content_id), size, stat)
-    return _build(algorithm, children)
-
-
-def _kind(code: int) -> Kind:
-    try:
-        return Kind(code)
-    except ValueError:
-        raise CorruptError(
-            f"the index lists a node of kind {code}", hint="run `merkle doctor` for what to do"
-        ) from None
-
-
-def _build(algorithm: WorkspaceHash, children: dict[str, dict[str, Entry]]) -> Tree:
-    """Fold folders into their parents, deepest first."""
-    by_depth = sorted(children, key=lambda path: path.count("/") + bool(path), reverse=True)
-    for path in by_depth:
-        if path:
-            parent, name = paths.split(path)
-            if parent not in children:
-                raise CorruptError(
-                    f"the index lists {path} but not the folder around it",
-                    hint="run `merkle doctor` for what to do",
-                )
-            children[parent][name] = Folder.of(algorithm, children[path]).as_entry()
-    return Tree(algorithm, Folder.of(algorithm, children[paths.ROOT]))
+    return Entry(kind_of(kind), ContentId(content_id), size or 0)

@@ -204,6 +204,22 @@ def test_contents_are_compared_by_whoever_has_time(
         assert are_as_listed() == (change in (None, "touched"))
 
 
+@pytest.mark.parametrize("where", ["c/y/deep/file", "a/z/link"])
+def test_contents_that_were_never_these(walked: tuple[Path, Tree], where: str) -> None:
+    """By all that their stats tell they are: only reading them tells otherwise."""
+    root, tree = walked
+    folder, name = where.rsplit("/", 1)
+    entry = tree.get(where)
+    assert entry is not None
+    wrong = entry._replace(content_id=HASH.of_file(b"another"))
+    listings = listings_of(tree.with_updates({folder: {name: wrong}}))
+    walker = Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
+    assert walker.walk().unchanged
+    with shared_walk.contents_compared(walker, listings) as are_as_listed:
+        assert are_as_listed is not None
+        assert not are_as_listed()
+
+
 def test_what_a_killed_process_has_read_is_not_known(
     walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,6 +234,69 @@ def test_force_reads_everything(project: Path, reads: list[str]) -> None:
     assert after.root is tree.root, "nothing differs, so nothing is new"
 
 
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("threads", [True, False])
+def test_force_finds_what_no_stat_tells(
+    project: Path, monkeypatch: pytest.MonkeyPatch, listed: bool, threads: bool
+) -> None:
+    """A folder that is, by its stats, as it was is compared, and nothing else is made of it."""
+    if threads:
+        monkeypatch.setattr(hashpool, "_COLD", 0)
+        monkeypatch.setattr(hashpool, "CHUNK", 1)
+    for name in ("back\\slash", "a", "z", "aa"):
+        (project / "src" / "deep" / name).write_bytes(name.encode())
+    (project / "src" / "deep" / "aa-folder").mkdir()
+    tree, _ = scan(project)
+    wrong = tree.get("src/deep/z")
+    assert wrong is not None
+    wrong = wrong._replace(content_id=XXH3.of_file(b"another"))
+    forged = tree.with_updates({"src/deep": {"z": wrong}})
+    before = listing_of(forged) if listed else TreeBefore(forged)
+    assert look(project, before).unchanged, "as far as stats tell"
+    observed = look(project, before, trust=False)
+    assert observed.hashed == 7
+    folder = assemble(forged, observed)
+    assert folder is not None
+    assert shape(Tree(XXH3, folder)) == shape(tree)
+    changed = {path for path, seen in observed.folders.items() if seen.entries is not None}
+    assert changed == {"src", "src/deep"}, "src has a link in it"
+    assert look(project, listing_of(tree), trust=False).folders["src/deep"].entries is None
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_force_where_files_cannot_be_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    (project / "COPYING").write_bytes(b"copy me")
+    tree, _ = scan(project)
+    problem = FileNotFoundError if gone else PermissionError
+
+    def refused(algorithm: Any, name: str, *rest: Any) -> Any:
+        raise problem(2 if gone else 13, "Permission denied", name)
+
+    monkeypatch.setattr(hashpool, "hash_file", refused)
+    after, observed = scan(project, tree, trust=False)
+    files = {path for path, entry in after.walk() if entry.kind is Kind.FILE}
+    unreadable = [path for path, _ in observed.unreadable]
+    if gone:
+        assert (files, unreadable) == (set(), [])
+    else:
+        assert shape(after) == shape(tree)
+        assert sorted(unreadable) == sorted(files)
+
+
+def test_force_vouches_for_nothing_that_is_being_written(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, _ = scan(project)
+    monkeypatch.setattr(reading, "_may_be_written", lambda *_: True)
+    after, _ = scan(project, tree, trust=False)
+    assert {e.stat for _, e in after.walk() if e.kind is Kind.FILE} == {
+        filestat.unvouched(7), filestat.unvouched(4),
+    }  # fmt: skip
+    assert after.root_id == tree.root_id
+
+
 def test_a_young_file_is_read_again_next_time(project: Path, reads: list[str]) -> None:
     now = time.time_ns()
     for path in project.rglob("*"):

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from indexer.core import filestat, listing
-from indexer.core.changes import count, first_changes, tree_changes
+from indexer.core.changes import count, first_changes, nodes_of, tree_changes
 from indexer.core.hashing import HASHES
 from indexer.core.kinds import Kind
+from indexer.core.recorded_nodes import add_up_to
 from indexer.core.tree import Entry, Folder, Tree
 from indexer.errors import CorruptError
 from indexer.store import trees as module
@@ -256,3 +257,93 @@ def test_a_file_without_its_folder_is_corrupt(store: TreeStore, database: Databa
         connection.execute("DELETE FROM node_log WHERE path = 'd'")
     with pytest.raises(CorruptError, match="folder around it"):
         store.tree_at(1)
+
+
+def linked(tree: Tree) -> Tree:
+    """A tree with a link, and with a name that no text has as it is."""
+    link = Entry(Kind.LINK, XXH3.of_link(b"a"), 1, stat_of(b"a"))
+    odd = Entry(Kind.FILE, XXH3.of_file(b"12"), 2, stat_of(b"12"))
+    return tree.with_updates({"": {"link": link, "\\xff": odd, "\u00e9": odd}})
+
+
+def add_up(store: TreeStore, root: Root) -> bool:
+    return add_up_to(XXH3, store.nodes_at(root.seq), root.root, root.content_id, root.totals)
+
+
+def test_what_is_recorded_adds_up(store: TreeStore) -> None:
+    first = linked(tree_of({"d": {"e": {"f": b"1"}, "e.txt": b"2"}, "gone": b"3", "none": {}}))
+    record(store, None, first)
+    second = first.with_updates({"": {"gone": None}})
+    root = record(store, first, second)
+    nodes = store.nodes_at(root.seq)
+    assert sorted(nodes) == sorted(nodes_of(XXH3, "", second.root))
+    assert add_up(store, root)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE node_log SET content_id = '\\x00'::BLOB WHERE path = 'd/f'",
+        "UPDATE node_log SET node_id = '\\x00'::BLOB WHERE path = 'd/f'",
+        "UPDATE node_log SET content_id = (SELECT content_id FROM node_log WHERE path = 'd/g'),"
+        " node_id = (SELECT node_id FROM node_log WHERE path = 'd/g') WHERE path = 'd/f'",
+        "UPDATE node_log SET size = size + 1 WHERE path = 'd/f'",
+        "UPDATE node_log SET kind = 3 WHERE path = 'd/f'",
+        "UPDATE node_log SET kind = 9 WHERE path = 'd/f'",
+        "UPDATE node_log SET kind = 0 WHERE path = 'd/f'",
+        "DELETE FROM node_log WHERE path = 'd/f'",
+        "DELETE FROM node_log WHERE path = 'd'",
+        "DELETE FROM node_log WHERE path = 'none'",
+        "DELETE FROM node_log WHERE path = ''",
+        "DELETE FROM node_log",
+        "INSERT INTO node_log SELECT seq, 'd/stray', kind, content_id, node_id, size FROM node_log"
+        " WHERE path = 'd/f'",
+        "INSERT INTO node_log SELECT seq, 'x/stray', kind, content_id, node_id, size FROM node_log"
+        " WHERE path = 'd/f'",
+        "UPDATE node_log SET content_id = '\\x00'::BLOB WHERE path = ''",
+        "UPDATE root_log SET root = '\\x00'::BLOB",
+        "UPDATE root_log SET content_id = '\\x00'::BLOB",
+        "UPDATE root_log SET files = files + 1",
+        "UPDATE root_log SET bytes = bytes + 1",
+    ],
+)
+def test_what_does_not_hold_is_noticed_without_a_tree(
+    store: TreeStore, database: Database, damage: str
+) -> None:
+    root = record(store, None, linked(tree_of({"d": {"f": b"1", "g": b"2"}, "none": {}})))
+    assert add_up(store, root)
+    with database.transaction() as connection:
+        connection.execute(damage)
+    head = TreeStore(database, XXH3).head()
+    assert head is not None
+    assert not add_up(store, head)
+
+
+def test_the_stat_cache_that_was_just_written_is_what_is_stored(
+    store: TreeStore, database: Database
+) -> None:
+    def is_stored() -> bool:
+        found = TreeStore(database, XXH3).listings()
+        return found is not None and found == store.listings()
+
+    first = tree_of({"d": {"e": {"f": b"1"}}, "g": b"2", "h": {}})
+    second = first.with_updates({"d/e": {"f": None}})
+    third = second.with_updates({"": {"h": None}})
+    record(store, None, first, listings=Listings(listing.below("", first.root), everything=True))
+    assert is_stored()
+    store.refresh(Listings(listing.changed(first.root, third.root)), 1)
+    assert is_stored()
+    store.refresh(Listings(listing.below("", first.root), everything=True), 1)
+    record(store, first, second, listings=Listings(listing.changed(first.root, second.root)))
+    assert is_stored()
+    store.refresh(Listings(listing.below("", first.root), everything=True), 2)
+    assert is_stored()
+    top = store.listings(top=True)
+    assert top is not None
+    assert sorted(top) == ["", "d", "h"]
+    store.refresh(Listings(listing.changed(first.root, second.root)), 2)
+    assert is_stored()
+    record(store, second, third)
+    assert store.listings() is None, "it lags behind"
+    store.refresh(Listings(listing.changed(second.root, third.root)), 3)
+    assert is_stored()

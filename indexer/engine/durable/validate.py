@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat as modes
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -15,9 +16,8 @@ from indexer.core.changes import nodes_of, summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin, meter_of
+from indexer.core.recorded_nodes import add_up_to
 from indexer.core.tree import Tree
-from indexer.engine.durable.code_checks import Checked, check_code
-from indexer.engine.durable.frame_checks import check_frames
 from indexer.engine.tree.lock import check_lock
 from indexer.engine.tree.lost import lost_text
 from indexer.engine.tree.root import UnavailableError
@@ -27,8 +27,10 @@ from indexer.scan.git import tracked
 from indexer.scan.reading import TornReadError, hash_file, open_folder
 from indexer.scan.scopes import INFO_EXCLUDE
 from indexer.scan.walk import reason_of
+from indexer.store.journal import Journal
 from indexer.store.roots import Root
 from indexer.store.sessions import SessionStore
+from indexer.store.trees import OF_TREES
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
@@ -114,31 +116,40 @@ def _validate(
         raise ArgumentsError(f"there is no part {subset[0]} of {subset[1]}")
     findings = _Findings()
     begin(progress, "checking the index")
-    engine.database.read_all()
+    tables = engine.database.read_all()
     head = engine.trees.head()
     nodes = frames = 0
+    code = (0, 0)
+    tree: Tree | None = None
     present: Tree | None = None
     hidden: list[str] | None = None
-    code = Checked(0, 0)
     if head is None:
         findings.could_not("never_scanned", "", "nothing has been recorded yet: run `merkle scan`")
     else:
-        tree = _check_stored(engine, head, findings)
-        if tree is not None:
+        if content and subset is None and not locked:
+            hidden = _hidden_if_sound(engine, head, tables)
+        if hidden is not None:
+            nodes = head.totals.nodes
+            _warn_of_lost(engine, findings)
+        elif (tree := _check_stored(engine, head, findings)) is not None:
+            # Imported late: there may be nothing but files to check.
+            from indexer.engine.durable.code_checks import check_code
+            from indexer.engine.durable.frame_checks import check_frames
+
             nodes = tree.root.totals.nodes
             frames = check_frames(engine.frames, tree, engine.records.journal, findings.error)
             code = check_code(engine.frames, tree, findings.error, meter_of(progress))
             if content or subset is not None:
                 if engine.contents_compared is not None:
                     # While others read: it holds where they find what is recorded.
-                    hidden = list(_tracked_but_ignored(engine, tree))
+                    hidden = list(_tracked_but_ignored(engine, _paths(tree)))
                 present = _check_content(engine, tree, subset, findings, progress)
             if locked:
                 _check_locked(engine, findings, progress)
         for path, reason in engine.trees.remarks().unreadable:
             findings.could_not("unreadable", path, f"could not be read: {reason}")
         if hidden is None or present is not tree:
-            hidden = list(_tracked_but_ignored(engine, present))
+            hidden = list(_tracked_but_ignored(engine, _paths(present)))
         _check_rules(engine.root, hidden, findings)
         if expect_root is not None and not head.root.hex().startswith(expect_root.lower()):
             findings.error(
@@ -160,9 +171,54 @@ def _validate(
         "unchecked": findings.unchecked,
         "hash": engine.algorithm.name,
         "note": NOTES[engine.algorithm.name],
-        "files_checked": code.checked,
-        "files_known": code.known,
+        "files_checked": code[0],
+        "files_known": code[1],
     }
+
+
+def _hidden_if_sound(engine: Engine, head: Root, tables: set[str]) -> list[str] | None:
+    """Whether all is as it should be, where others read the files and only a tree is stored.
+
+    That is found out with less than what is needed to say what is wrong. Gives what git has and
+    the rules leave out; None where something is wrong or may be, or where there is more to check.
+    """
+    compared = engine.contents_compared
+    if compared is None or not tables <= OF_TREES:
+        return None
+    if not _journal_holds(engine) or engine.trees.log_problems():
+        return None
+    nodes = engine.trees.nodes_at(head.seq)
+    if not add_up_to(engine.algorithm, nodes, head.root, head.content_id, head.totals):
+        return None
+    if not _cache_holds(engine, head):
+        return None
+    # While others read: it holds where they find what is recorded.
+    hidden = list(_tracked_but_ignored(engine, {node[0] for node in nodes}))
+    if compared():
+        return hidden
+    # What it is that differs is found out by one look at everything.
+    engine.contents_compared = None
+    return None
+
+
+def _journal_holds(engine: Engine) -> bool:
+    """Whether the journal has what the database has taken from it, no more, and all in order."""
+    applied = engine.trees.applied_record()
+    try:
+        journal = Journal.open(engine.layout.journal, applied=applied, read_only=engine.read_only)
+    except MerkleError:
+        return False
+    with contextlib.closing(journal):
+        return 0 < journal.last == applied and not journal.check()
+
+
+def _cache_holds(engine: Engine, head: Root) -> bool:
+    """Whether the stat cache, where it is not behind, is that of the recorded root."""
+    listings = engine.trees.listings(top=True)
+    try:
+        return listings is None or engine.trees.tree(listings).root.content_id == head.content_id
+    except (MerkleError, ValueError):
+        return False
 
 
 def _check_stored(engine: Engine, head: Root, findings: _Findings) -> Tree | None:
@@ -196,6 +252,10 @@ def _check_stored(engine: Engine, head: Root, findings: _Findings) -> Tree | Non
 def _check_log(engine: Engine, findings: _Findings) -> None:
     for seq, problem in engine.trees.log_problems():
         findings.error("log", "", f"root {seq}: {problem}")
+    _warn_of_lost(engine, findings)
+
+
+def _warn_of_lost(engine: Engine, findings: _Findings) -> None:
     for lost in engine.trees.lost():
         findings.warning("lost_roots", "", lost_text(lost.first, lost.last))
 
@@ -235,15 +295,14 @@ def _check_content(
         return None
     for remark in looked.unreadable:
         findings.could_not("unreadable", remark.path, f"could not be read: {remark.reason}")
-    if looked.tree is None:
-        return engine.tree
-    summary = summarize(tree_changes(tree, looked.tree))
+    present = looked.tree or engine.tree
+    summary = summarize(tree_changes(tree, present))
     for code, listed in (
         ("added", summary.added), ("modified", summary.modified), ("removed", summary.removed),
     ):  # fmt: skip
         for path in listed:
             findings.error(f"disk_{code}", path, f"{code} on disk since the last scan")
-    return None if looked.unreadable else looked.tree
+    return None if looked.unreadable else present
 
 
 def _check_locked(engine: Engine, findings: _Findings, progress: Progress | None) -> None:
@@ -321,15 +380,18 @@ def _check_rules(root: Path, hidden: list[str], findings: _Findings) -> None:
         findings.warning("tracked_ignored", "", f"and {more} more tracked files are ignored")
 
 
-def _tracked_but_ignored(engine: Engine, present: Tree | None) -> Iterator[str]:
-    """What git has and the tree has not; `present` was found by the rules of now."""
+def _paths(tree: Tree | None) -> set[str] | None:
+    return None if tree is None else {path for path, _ in tree.walk()}
+
+
+def _tracked_but_ignored(engine: Engine, present: Container[str] | None) -> Iterator[str]:
+    """What git has and the tree has not; the paths `present` were found by the rules of now."""
     if not (engine.root / ".git").exists():
         return
     named = tracked(engine.root)
     if present is not None:
         # What is in the tree is not ignored.
-        there = {path for path, _ in present.walk()}
-        named = [path for path in named if path not in there]
+        named = [path for path in named if path not in present]
     for path in engine.scopes.ignored_of(named):
         # The lock is meant to be committed, and to be no part of the tree it describes.
         if path != lockfile.NAME:

@@ -233,8 +233,70 @@ def test_contents_are_checked_by_another_process(
         expected = opened.validate(content=True)
     assert [each["path"] for each in expected["warnings"]] == [".git/info/exclude", FILES[2]]
     monkeypatch.setattr("indexer.engine.durable.validate.look", None)
+    # Nothing is wrong, and that is told without taking apart what is stored.
+    monkeypatch.setattr("indexer.engine.durable.validate._check_stored", None)
     with Command.open(indexed) as opened:
         assert opened.validate(content=True) == expected
+
+
+STORED: dict[str, str | None] = {
+    "nothing": None,
+    "a content id": "UPDATE node_log SET content_id = '\\x00'::BLOB WHERE kind = 1",
+    "a NodeID": "UPDATE node_log SET node_id = '\\x00'::BLOB WHERE kind = 1",
+    "a stray node": "INSERT INTO node_log SELECT seq, 'stray', kind, content_id, node_id, size"
+    " FROM node_log WHERE kind = 1 LIMIT 1",
+    "totals": "UPDATE root_log SET files = files + 1",
+    "a root less": "DELETE FROM root_log",
+    "a root twice": "INSERT INTO root_log SELECT * FROM root_log",
+    "the stat cache": "DELETE FROM listings WHERE path = ''",
+    "another stat cache": "UPDATE listings SET ids = reverse(hex(ids))::BLOB WHERE path = ''",
+    "a lost root": "INSERT INTO lost_roots SELECT 2, 2, root, at_ns FROM root_log LIMIT 1",
+    "a remark": "INSERT INTO remarks VALUES ('secret', 'permission denied', 'unreadable')",
+    "a memo": "INSERT INTO memo VALUES ('\\x00'::BLOB, 0, '\\x00'::BLOB)",
+    "a body": "INSERT INTO bodies (number, sha256, content) VALUES (1, '\\x00'::BLOB, 'other')",
+    "the journal's number": "UPDATE meta SET value = '7' WHERE key = 'journal'",
+}
+
+
+@pytest.mark.usefixtures("forking")
+@pytest.mark.parametrize("damage", STORED)
+def test_what_is_stored_is_checked_while_another_process_reads(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """Whatever is wrong, it says the same as one that takes everything apart."""
+    with Workspace.open(indexed) as opened:
+        opened.validate(content=True)
+    statement = STORED[damage]
+    if statement is not None:
+        with Engine(indexed) as engine, engine.database.transaction() as connection:
+            connection.execute(statement)
+    compared = validated(indexed)
+    assert compared == validated(indexed, quickly=False)
+    assert (damage in ("nothing", "a lost root")) == bool(compared.get("valid")), compared
+
+
+@pytest.mark.usefixtures("forking")
+def test_a_damaged_journal_is_found_while_another_process_reads(indexed: Path) -> None:
+    with Workspace.open(indexed) as opened:
+        opened.validate(content=True)
+    (segment,) = (indexed / ".merkle" / "journal").iterdir()
+    content = segment.read_bytes()
+    segment.write_bytes(content[:-20] + b"?" + content[-19:])
+    compared = validated(indexed)
+    assert compared == validated(indexed, quickly=False)
+    assert not compared.get("valid")
+
+
+def validated(root: Path, *, quickly: bool = True) -> dict[str, Any]:
+    """What a validation gives or raises, by a command that may begin another process."""
+    with pytest.MonkeyPatch.context() as patched:
+        if not quickly:
+            patched.setattr("indexer.engine.durable.validate._hidden_if_sound", lambda *_: None)
+        try:
+            with Command.open(root) as opened:
+                return dict(opened.validate(content=True))
+        except MerkleError as error:
+            return {"code": error.code, "message": error.message}
 
 
 @pytest.mark.usefixtures("forking")
