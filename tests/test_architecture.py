@@ -43,6 +43,7 @@ NEIGHBOURS = {
 HOMES = {
     "anyio": {"mcp", "service"},
     "click": {"cli"},
+    "_duckdb": {"store"},
     "duckdb": {"store"},
     "lsprotocol": {"lsp"},
     "mcp": {"mcp"},

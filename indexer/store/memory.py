@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import duckdb
-
+from indexer.store.driver import duckdb
 from indexer.store.parsed import parsed
 
 AT_REST: Final = 32_000_000

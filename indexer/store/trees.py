@@ -9,8 +9,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
-import duckdb
-
 from indexer.core import filestat, listing, paths
 from indexer.core.changes import Change, Node, node_of
 from indexer.core.hashing import WorkspaceHash
@@ -20,6 +18,7 @@ from indexer.core.listing import ListedFolder, Listing
 from indexer.core.tree import Entry, Folder, Totals, Tree
 from indexer.errors import CorruptError
 from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
+from indexer.store.driver import duckdb
 from indexer.store.noted import LostRoots, Noted
 from indexer.store.roots import Remarks, Root
 
