@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -246,6 +245,9 @@ class Workspace(Methods):
                 self._client = None
                 if time.monotonic() >= deadline:
                     raise
+                # Imported late: services seldom stop.
+                import random
+
                 time.sleep(_PAUSE * random.uniform(0.5, 1.5))
 
     def _unchanged(self, name: str, given: Mapping[str, Any], progress: Progress | None) -> Any:
