@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -70,7 +71,8 @@ class Workspace(Methods):
     """Whether this process does nothing else, so that it may fork where that is faster."""
 
     goes_on_with: str | None = None
-    """The operation that comes after a scan in any case: it is loaded while others look."""
+    """The operation that comes after a scan in any case: while others look, it is loaded and the
+    database opened."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
         self.root = root
@@ -283,12 +285,12 @@ class Workspace(Methods):
                 progress,
                 may_fork=self.may_fork,
                 counted=name == "status",
-                meanwhile=self._load_ahead if self.goes_on_with is not None else None,
+                meanwhile=None if self.goes_on_with is None else lambda: self._load_ahead(open_it),
             )
-            if first is None and name == "scan" and self.may_fork:
+            if first is None and name == "scan" and self.may_fork and not is_opened:
                 # The database is made while others read.
                 first = read_first(owned, progress, open_it)
-            if first is not None:
+            if first is not None and not is_opened:
                 document = first.scan() if name == "scan" else first.status()
         except MerkleError:
             if is_opened and self._engine is None:
@@ -309,10 +311,26 @@ class Workspace(Methods):
             self._engine.begin_with(first)
         return None
 
-    def _load_ahead(self) -> None:
+    def _load_ahead(self, open_it: Callable[[], None]) -> None:
+        """Open the database, which takes little of the interpreter, while the rest is loaded."""
         _load_engine()
-        if self.goes_on_with is not None:
-            _ = OPERATIONS[self.goes_on_with].function
+        failed: list[BaseException] = []
+
+        def opened() -> None:
+            try:
+                open_it()
+            except BaseException as error:
+                failed.append(error)
+
+        opening = threading.Thread(target=opened)
+        opening.start()
+        try:
+            if self.goes_on_with is not None:
+                _ = OPERATIONS[self.goes_on_with].function
+        finally:
+            opening.join()
+        if failed:
+            raise failed[0]
 
     def _read_beside(self) -> None:
         """Let another process read the files to be checked, while this one checks the rest."""
