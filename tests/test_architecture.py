@@ -138,7 +138,13 @@ LATE = {
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
     "generators.installed": {"importlib.metadata"},  # it is what this does without
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
-    "service.maintainer": {"indexer.engine.durable.compact"},  # only with nothing else to do
+    "service.maintainer": {
+        "indexer.engine.durable.compact",  # only with nothing else to do
+        "indexer.engine.team.courier",  # most workspaces have no team
+        "indexer.engine.team.notes",
+    },
+    # while commands are loaded that ask it
+    "service.run": {"indexer.service.ready_process", "indexer.service.serving"},
     "service.server": {"indexer.service.ctree_events"},  # only where a session changes
     # a client of a service needs no database, and looks at nothing itself
     "service.workspace": {
