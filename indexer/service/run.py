@@ -7,7 +7,7 @@ import gc
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from indexer.watch.debounce import Timing
 
 StatusLine = Callable[[str], None]
-
-ENDS: Final = (signal.SIGINT, signal.SIGTERM)
-"""The signals that end a service."""
 
 
 def run_service(
@@ -58,8 +55,10 @@ def run_service(
         # What may be wrong with the index is found out before anybody is let in.
         engine.load()
         listening = stack.enter_context(contextlib.closing(_listen(root)))
-        # From now on it ends politely: a signal waits until there is who handles it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+        # From now on it ends politely: a signal is noted until there is who handles it.
+        told_to_end: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: told_to_end.append(number))
         # Commands that come from now on wait here rather than at the lock.
         _announce(listening)
         # Imported late: those commands are loaded at the same time.
@@ -78,7 +77,8 @@ def run_service(
         serve(
             engine, listening, timing=timing, rescan_every=rescan_every, ahead=ahead, page=page,
             idle_exit=idle_exit, tell=on_status or (lambda text: None),
-            show=on_page or (lambda url: None), when_up=when_up, on_batch=on_batch, ends=ENDS,
+            show=on_page or (lambda url: None), when_up=when_up, on_batch=on_batch,
+            told_to_end=told_to_end,
         )  # fmt: skip
 
 

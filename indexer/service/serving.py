@@ -92,11 +92,11 @@ def serve(
     show: StatusLine,
     when_up: Callable[[], None],
     on_batch: StatusLine | None,
-    ends: Sequence[signal.Signals],
+    told_to_end: Sequence[int],
 ) -> None:
     """Serve an open workspace until there is a reason to stop; raises what stopped it by itself.
 
-    The signals that it ends by are held back until they are handled.
+    `told_to_end` has the signals that came before there was who handles them.
     """
     writer = WritingThread(engine, timing=timing, rescan_every=rescan_every, ahead=ahead)
     ending = Ending(listening.close)
@@ -105,8 +105,11 @@ def serve(
         engine.subscribers.append(lines.publish)
         engine.frame_subscribers.append(lines.publish_frames)
     asyncio.run(
-        _serve(engine, writer, listening, ending, page, idle_exit, tell, show, when_up, lines, ends)
-    )
+        _serve(
+            engine, writer, listening, ending, page, idle_exit, tell, show, when_up, lines,
+            told_to_end,
+        )
+    )  # fmt: skip
     if writer.fatal is not None:
         raise writer.fatal
 
@@ -122,7 +125,7 @@ async def _serve(
     show: StatusLine,
     when_up: Callable[[], None],
     lines: BatchLines,
-    ends: Sequence[signal.Signals],
+    told_to_end: Sequence[int],
 ) -> None:
     loop = asyncio.get_running_loop()
     broadcast = Broadcast(loop)
@@ -134,10 +137,10 @@ async def _serve(
         api.web = page.url
         servers.append((_server(page.application(api)), page.listener))
     stop = asyncio.Event()
-    for number in ends:
+    for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stop, number, engine, stop, ending)
-    # Before any thread or process begins that would hold them back for good.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
+    for early in told_to_end:
+        _stop(early, engine, stop, ending)
     if page is not None:
         show(page.url)
     tell("scanning")
