@@ -43,6 +43,7 @@ NEIGHBOURS = {
 HOMES = {
     "anyio": {"mcp", "service"},
     "click": {"cli"},
+    "_duckdb": {"store"},
     "duckdb": {"store"},
     "lsprotocol": {"lsp"},
     "mcp": {"mcp"},
@@ -86,6 +87,7 @@ LATE = {
         "indexer.shared.masking",
         "indexer.shared.seal",
     },  # most workspaces have no team
+    "cli.progress": {"shutil"},  # only for a terminal, whose columns it knows
     "cli.units": {"plistlib"},  # only for launchd
     "cli.watch": {
         "indexer.service.ahead",  # before, and beside which, the rest is loaded
@@ -136,10 +138,17 @@ LATE = {
         "indexer.engine.sessions.open_sessions",
         "indexer.engine.team",
     },
+    "generators.llm.client": {"email.utils"},  # few servers say a date to ask again at
     "generators.registry": {"importlib.metadata"},  # entry points are looked up on demand
-    "generators.treesitter": {"importlib.metadata"},  # versions are looked up on demand
+    "generators.installed": {"importlib.metadata"},  # it is what this does without
     "scan.hashpool": {"concurrent.futures"},  # most files are in the page cache
-    "service.maintainer": {"indexer.engine.durable.compact"},  # only with nothing else to do
+    "service.maintainer": {
+        "indexer.engine.durable.compact",  # only with nothing else to do
+        "indexer.engine.team.courier",  # most workspaces have no team
+        "indexer.engine.team.notes",
+    },
+    # while commands are loaded that ask it
+    "service.run": {"indexer.service.ready_process", "indexer.service.serving"},
     "service.server": {"indexer.service.ctree_events"},  # only where a session changes
     # a client of a service needs no database, and looks at nothing itself
     "service.workspace": {
@@ -148,9 +157,13 @@ LATE = {
         "indexer.engine.tree.unchanged",
         "indexer.engine.workspace",
         "indexer.service.following",
+        "random",  # only where a service has just stopped
     },
     "service.writing_thread": {"indexer.engine.durable.validate"},  # only after a failure
     "service.whose_socket": {"hashlib"},  # only where a service has run
+    "store.journal": {"shutil"},  # only where another is put in its place
+    "store.lock": {"random"},  # only where it is not free
+    "store.memory": {"ctypes"},  # only the service itself
     "store.binding": {"subprocess"},  # only where git was used since it was asked last
     "shared.opening": {"indexer.shared.postgres", "indexer.shared.sqlite"},  # one per address
     "watch.watcher": {"indexer.watch.inotify", "indexer.watch.observer"},  # one per system

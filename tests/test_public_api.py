@@ -64,7 +64,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    heavy = "('duckdb', 'click', 'tiktoken')"
+    heavy = "('_duckdb', 'click', 'tiktoken')"
     code = f"import sys, indexer; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"

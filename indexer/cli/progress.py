@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import sys
 import threading
@@ -65,9 +64,16 @@ def _after(seconds: float, start: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
+def _columns() -> int:
+    # Imported late: only a terminal has columns.
+    import shutil
+
+    return shutil.get_terminal_size().columns - 1
+
+
 def _draw(meter: Meter, ended: threading.Event) -> None:
     while True:
-        columns = shutil.get_terminal_size().columns - 1
+        columns = _columns()
         sys.stderr.write("\r\x1b[K" + bar_line(meter.read(), columns))
         sys.stderr.flush()
         if ended.wait(_EVERY):
@@ -116,7 +122,7 @@ class StatusLine:
         if not self._live:
             print_text(shown, err=True)
             return
-        columns = shutil.get_terminal_size().columns - 1
+        columns = _columns()
         while width(shown) > columns:
             shown = shown[:-2] + "…"
         sys.stderr.write(f"\r\x1b[K{shown}")

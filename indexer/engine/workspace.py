@@ -394,6 +394,10 @@ class Engine:
 
     # -- under a service
 
+    def load(self) -> None:
+        """Redo what the journal has more of, and load the heads, before several threads ask."""
+        _ = self.frames.heads.slots
+
     def serve(
         self,
         on_writing_thread: Callable[[Callable[[], None]], None] | None = None,
@@ -407,8 +411,7 @@ class Engine:
         self.look_at = look_at
         self._on_writing_thread = on_writing_thread
         self.counter.many = True
-        # Loaded by one thread, before several ask for them.
-        _ = self.frames.heads.slots
+        self.load()
         self.database.serve()
 
     @contextlib.contextmanager

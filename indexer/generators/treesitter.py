@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from indexer.generators.base import GeneratorBrokenError
 from indexer.generators.grammars import grammar
+from indexer.generators.installed import installed_versions
 from indexer.generators.walk import Walk
 
 if TYPE_CHECKING:
@@ -44,16 +45,9 @@ _local = threading.local()
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
     """The installed versions of tree-sitter and of every grammar, by distribution."""
-    # Reading package metadata is slow and needed only where a fingerprint is.
-    from importlib.metadata import PackageNotFoundError, version
-
-    found: list[tuple[str, str]] = []
-    for distribution in sorted({RUNTIME, *(wheel for wheel, _ in GRAMMARS.values())}):
-        try:
-            found.append((distribution, version(distribution)))
-        except PackageNotFoundError:
-            found.append((distribution, ABSENT))
-    return tuple(found)
+    names = sorted({RUNTIME, *(wheel for wheel, _ in GRAMMARS.values())})
+    found = installed_versions(names)
+    return tuple((name, found.get(name, ABSENT)) for name in names)
 
 
 def versions_for(language: str) -> tuple[tuple[str, str], ...]:

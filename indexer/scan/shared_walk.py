@@ -190,7 +190,7 @@ def looked_beside(
 
 def _may_fork() -> bool:
     """Whether nothing is here that a forked process would find half done."""
-    alone = threading.active_count() == 1 and "duckdb" not in sys.modules
+    alone = threading.active_count() == 1 and {"duckdb", "_duckdb"}.isdisjoint(sys.modules)
     return alone and sys.platform == "linux"
 
 

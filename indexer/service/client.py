@@ -7,11 +7,12 @@ and `ssl` with it: 10 ms of CPU more for each command that asks a service, of th
 
 from __future__ import annotations
 
+# `_socket` is what `socket` is made of; the latter loads enumerations and selectors with it.
+import _socket
 import contextlib
 import json
 import os
 import select
-import socket
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlencode
@@ -119,7 +120,7 @@ class Client:
             + (f"{MARK}: {mark}\r\n\r\n" if mark else "\r\n")
         )
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            with _connection() as connection:
                 connection.settimeout(timeout or TIMEOUT)
                 connection.connect(self.address)
                 connection.sendall(head.encode("ascii") + body)
@@ -135,7 +136,7 @@ class Client:
             ) from error
         return _document(status, answer)
 
-    def _show_until_answered(self, connection: socket.socket, mark: str, meter: Meter) -> None:
+    def _show_until_answered(self, connection: _socket.socket, mark: str, meter: Meter) -> None:
         """Ask now and then how far the service is, until its answer begins to come."""
         while not select.select([connection], [], [], _LOOK_AGAIN)[0]:
             # One that cannot tell may still answer what it was asked.
@@ -147,7 +148,11 @@ class Client:
                     meter.show(Reading(**{name: one[name] for name in Reading._fields}))
 
 
-def _read_answer(connection: socket.socket) -> tuple[int, bytes]:
+def _connection() -> contextlib.closing[_socket.socket]:
+    return contextlib.closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM))
+
+
+def _read_answer(connection: _socket.socket) -> tuple[int, bytes]:
     """Status and body of an answer that ends when the server closes the connection."""
     pieces = []
     while piece := connection.recv(1 << 16):
@@ -198,7 +203,7 @@ def connect(root: Path) -> Client | None:
     if os.path.basename(address) != name or not is_our_socket(address):
         return None
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        with _connection() as probe:
             probe.settimeout(5)
             probe.connect(address)
     except OSError:

@@ -18,9 +18,7 @@ from indexer.engine.models.intake import end, take_in, take_in_left
 from indexer.engine.models.model_pass import ModelPass
 from indexer.engine.models.prompt_files import own_prompts
 from indexer.engine.models.settings import LlmSettings, load_llm_settings
-from indexer.engine.team.courier import NoteCourier
 from indexer.engine.team.exchange import PATIENCE_SERVED
-from indexer.engine.team.notes import shares_notes
 from indexer.engine.workspace import Engine
 from indexer.errors import MerkleError, UsageError
 from indexer.generators.llm.budget import Budget, Caps
@@ -29,6 +27,8 @@ from indexer.store.journal import JournalWriteError
 
 if TYPE_CHECKING:
     from indexer.engine.durable.compact import Compaction
+    from indexer.engine.team.courier import NoteCourier
+    from indexer.shared.client import Membership
 
 _SERVER: Final = "server"
 _PASSING: Final = ("unreachable", "refused")
@@ -181,9 +181,17 @@ class Maintainer:
     def _share_notes(self) -> None:
         """Exchange notes with the team that the settings name now, if they do."""
         exchange = self._engine.exchange
-        member, self._unsigned = None, None
+        self._unsigned = None
+        if exchange is None:
+            self._leave_courier()
+            return
+        # Imported late: most workspaces have no team.
+        from indexer.engine.team.courier import NoteCourier
+        from indexer.engine.team.notes import shares_notes
+
+        member: Membership | None = None
         try:
-            if exchange is not None and shares_notes(self._engine, exchange.client):
+            if shares_notes(self._engine, exchange.client):
                 member = exchange.client.member
         except UsageError as error:
             self._unsigned = error.message

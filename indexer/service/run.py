@@ -1,87 +1,28 @@
-"""`merkle watch`: own the workspace, keep it true, answer on the socket, stop cleanly."""
+"""`merkle watch`: own the workspace, let commands in, and serve until the end."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
-import os
 import signal
-import socket
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING
 
-import uvicorn
-from starlette.types import ASGIApp
-
-from indexer.core.progress import Reading
-from indexer.engine.make.processes import kill_helpers
 from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
 from indexer.service.address import Listening, socket_path
-from indexer.service.ahead import Ahead
-from indexer.service.batch_lines import BatchLines
 from indexer.service.client import connect
-from indexer.service.events import Broadcast
-from indexer.service.health import Health
-from indexer.service.ready_process import ReadyProcess
-from indexer.service.server import Api
-from indexer.service.writing_thread import WritingThread
 from indexer.store.database import ReadOnlyError
 from indexer.store.layout import Layout, initialise, is_initialised
 from indexer.store.lock import SERVICE_ROLE, holder, locked_by
-from indexer.watch.debounce import Timing
+
+if TYPE_CHECKING:
+    from indexer.service.ahead import Ahead
+    from indexer.service.serving import Page
+    from indexer.watch.debounce import Timing
 
 StatusLine = Callable[[str], None]
-
-TERM_ANSWERS: Final = 0.5
-"""Seconds that answers of models are waited for after SIGTERM; Ctrl-C waits longer."""
-
-TERM_LONGEST: Final = 1.5
-"""Seconds after SIGTERM in which everything may end in good order."""
-
-
-class Page(Protocol):
-    """What the service's process shows to browsers of this machine, beside the socket."""
-
-    @property
-    def url(self) -> str:
-        """Where it can be opened."""
-        ...
-
-    @property
-    def listener(self) -> socket.socket:
-        """The bound socket it is served on."""
-        ...
-
-    def application(self, api: Api) -> ASGIApp:
-        """The application that answers requests to it."""
-        ...
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without signal handlers and ticks of its own: the service decides when to stop."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._leave = asyncio.Event()
-
-    def leave(self) -> None:
-        """Stop accepting, let running requests end."""
-        self.should_exit = True
-        self._leave.set()
-
-    async def main_loop(self) -> None:
-        """Sleep until told to leave; ten ticks a second are for servers with nothing to save."""
-        await self._leave.wait()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
-        yield
 
 
 def run_service(
@@ -106,18 +47,26 @@ def run_service(
     if ahead is None and is_initialised(root) and connect(root) is not None:
         raise locked_by(holder(Layout(root).lock))
     initialise(root)
-    # The command line holds the cycle collector back; what runs for days needs it.
-    gc.enable()
     with contextlib.ExitStack() as stack:
         owned = None if ahead is None else ahead.owned
         engine = stack.enter_context(Engine(root, role=SERVICE_ROLE, wait=wait, owned=owned))
         if engine.read_only:
             raise ReadOnlyError
-        writer = WritingThread(engine, timing=timing, rescan_every=rescan_every, ahead=ahead)
+        # What may be wrong with the index is found out before anybody is let in.
+        engine.load()
         listening = stack.enter_context(contextlib.closing(_listen(root)))
-        tell = on_status or (lambda text: None)
-        show = on_page or (lambda url: None)
-        ending = Ending(listening.close)
+        # From now on it ends politely: a signal is noted until there is who handles it.
+        told_to_end: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: told_to_end.append(number))
+        # Commands that come from now on wait here rather than at the lock.
+        _announce(listening)
+        # Imported late: those commands are loaded at the same time.
+        from indexer.service.ready_process import ReadyProcess
+        from indexer.service.serving import serve
+
+        # The command line holds the cycle collector back; what runs for days needs it.
+        gc.enable()
 
         def when_up() -> None:
             # Without it commands go the ordinary way, which is slower and as good.
@@ -125,15 +74,12 @@ def run_service(
                 if ready is not None:
                     stack.enter_context(contextlib.closing(ReadyProcess(root, ready)))
 
-        lines = BatchLines(on_batch or (lambda text: None))
-        if on_batch is not None:
-            engine.subscribers.append(lines.publish)
-            engine.frame_subscribers.append(lines.publish_frames)
-        asyncio.run(
-            _serve(engine, writer, listening, ending, page, idle_exit, tell, show, when_up, lines)
-        )
-    if writer.fatal is not None:
-        raise writer.fatal
+        serve(
+            engine, listening, timing=timing, rescan_every=rescan_every, ahead=ahead, page=page,
+            idle_exit=idle_exit, tell=on_status or (lambda text: None),
+            show=on_page or (lambda url: None), when_up=when_up, on_batch=on_batch,
+            told_to_end=told_to_end,
+        )  # fmt: skip
 
 
 def _listen(root: Path) -> Listening:
@@ -154,135 +100,3 @@ def _announce(listening: Listening) -> None:
             f"cannot write where clients look for the service: {error.strerror or error}",
             hint="make room in .merkle, and start it again",
         ) from error
-
-
-async def _serve(
-    engine: Engine,
-    writer: WritingThread,
-    listening: Listening,
-    ending: Ending,
-    page: Page | None,
-    idle_exit: float | None,
-    tell: StatusLine,
-    show: StatusLine,
-    when_up: Callable[[], None],
-    lines: BatchLines,
-) -> None:
-    loop = asyncio.get_running_loop()
-    broadcast = Broadcast(loop)
-    engine.subscribers.append(broadcast.publish)
-    engine.frame_subscribers.append(broadcast.publish_frames)
-    api = Api(engine, writer, broadcast)
-    servers = [(_server(api.application()), listening.socket)]
-    if page is not None:
-        api.web = page.url
-        servers.append((_server(page.application(api)), page.listener))
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _stop, number, engine, stop, ending)
-    if page is not None:
-        show(page.url)
-    tell("scanning")
-    writer.start()
-    serving = asyncio.gather(*(server.serve(sockets=[bound]) for server, bound in servers))
-    try:
-        # Commands that come during the first scan wait here rather than at the lock.
-        _announce(listening)
-        await _follow(writer, api, serving, stop, idle_exit, tell, when_up, lines)
-    finally:
-        # The writing thread first: whoever waits for it is told, and then every request can end.
-        api.leave()
-        await asyncio.to_thread(writer.stop)
-        broadcast.close()
-        for server, _ in servers:
-            server.leave()
-        await serving
-
-
-def _stop(number: int, engine: Engine, stop: asyncio.Event, ending: Ending) -> None:
-    """End politely; asked for a second time, without waiting for what models have yet to say.
-
-    SIGTERM comes from a machine that shuts down: it waits for next to nothing.
-    """
-    if stop.is_set():
-        engine.in_flight.hurry()
-    elif number == signal.SIGTERM:
-        asyncio.get_running_loop().call_later(TERM_ANSWERS, engine.in_flight.hurry)
-        ending.begin()
-    stop.set()
-
-
-class Ending:
-    """Sees to it that a process which is to end does so, whatever its threads are at.
-
-    What was acknowledged is durable, so nothing is lost by not waiting for a generator, a query
-    or a file that takes long: that is what a kill would do a moment later.
-    """
-
-    def __init__(self, let_go: Callable[[], None]) -> None:
-        self._let_go = let_go
-        self._timer: threading.Timer | None = None
-
-    def begin(self) -> None:
-        """From now on there is only so much time."""
-        if self._timer is None:
-            self._timer = threading.Timer(TERM_LONGEST, self._end)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _end(self) -> None:
-        kill_helpers()
-        with contextlib.suppress(Exception):
-            self._let_go()
-        os._exit(0)
-
-
-def _server(application: ASGIApp) -> _Server:
-    config = uvicorn.Config(
-        application, log_level="critical", lifespan="off", access_log=False,
-        date_header=False, server_header=False, timeout_graceful_shutdown=1, ws="none",
-    )  # fmt: skip
-    return _Server(config)
-
-
-async def _follow(
-    writer: WritingThread,
-    api: Api,
-    serving: asyncio.Future[list[None]],
-    stop: asyncio.Event,
-    idle_exit: float | None,
-    tell: StatusLine,
-    when_up: Callable[[], None],
-    lines: BatchLines,
-) -> None:
-    """Wait for a reason to stop, telling what happens meanwhile."""
-    told, is_up = None, False
-    while not stop.is_set() and writer.is_alive() and not serving.done():
-        lines.tick(is_busy=bool(writer.work().passes))
-        health = writer.health()
-        line = _line(health, writer.meter.read())
-        if line != told:
-            tell(line)
-            told = line
-        if not is_up and health.state != "starting":
-            is_up = True
-            when_up()
-        idle_since = api.idle_since
-        idle_for = time.monotonic() - idle_since if idle_since is not None else 0.0
-        if idle_exit is not None and idle_for >= idle_exit:
-            tell("idle, stopping")
-            return
-        with contextlib.suppress(TimeoutError):
-            # Once a second is nothing to a CPU, and soon enough for a status line.
-            await asyncio.wait_for(stop.wait(), 1.0)
-
-
-def _line(health: Health, look: Reading) -> str:
-    if health.state == "starting":
-        # What is looked at before events are followed takes its time in a large workspace.
-        return ", ".join(filter(None, [look.doing or health.state, look.amount]))
-    folders = f"{health.watches:,} folder{'' if health.watches == 1 else 's'}"
-    batches = f"{health.batches:,} batch{'' if health.batches == 1 else 'es'} of changes"
-    # A typo in merkle.toml stops the frames, and nobody would look for that elsewhere.
-    wrong = health.reason or health.frames or health.team
-    return f"{health.state}, {folders}, {batches}" + (f" ({wrong})" if wrong else "")

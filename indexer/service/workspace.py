@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -58,9 +58,25 @@ def _load_engine() -> type[Engine]:
     return Engine
 
 
-def _load_ahead(name: str) -> None:
+def _load_ahead(name: str, open_it: Callable[[], None]) -> None:
+    """Open the database, which takes little of the interpreter, while an operation is loaded."""
     _load_engine()
-    _ = OPERATIONS[name].function
+    failed: list[BaseException] = []
+
+    def opened() -> None:
+        try:
+            open_it()
+        except BaseException as error:
+            failed.append(error)
+
+    opening = threading.Thread(target=opened)
+    opening.start()
+    try:
+        _ = OPERATIONS[name].function
+    finally:
+        opening.join()
+    if failed:
+        raise failed[0]
 
 
 def _is_about_everything(name: str, given: Mapping[str, Any]) -> bool:
@@ -83,7 +99,8 @@ class Workspace(Methods):
     """Whether this process does nothing else, so that it may fork where that is faster."""
 
     goes_on_with: str | None = None
-    """The operation that comes after a scan in any case: it is loaded while others look."""
+    """The operation that comes after a scan in any case: while others look, it is loaded and the
+    database opened."""
 
     def __init__(self, root: Path, client: Client | None, wait: float | None) -> None:
         self.root = root
@@ -258,6 +275,9 @@ class Workspace(Methods):
                 self._client = None
                 if time.monotonic() >= deadline:
                     raise
+                # Imported late: services seldom stop.
+                import random
+
                 time.sleep(_PAUSE * random.uniform(0.5, 1.5))
 
     def _unchanged(self, name: str, given: Mapping[str, Any], progress: Progress | None) -> Any:
@@ -297,12 +317,12 @@ class Workspace(Methods):
                 None if is_question else progress,
                 may_fork=self.may_fork,
                 counted=name == "status",
-                meanwhile=partial(_load_ahead, following) if following else None,
+                meanwhile=partial(_load_ahead, following, open_it) if following else None,
             )
-            if first is None and name == "scan" and self.may_fork:
+            if first is None and name == "scan" and self.may_fork and not is_opened:
                 # The database is made while others read.
                 first = read_first(owned, progress, open_it)
-            if first is not None and asked:
+            if first is not None and asked and not is_opened:
                 document = first.scan() if name == "scan" else first.status()
         except MerkleError:
             if is_opened and self._engine is None:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import duckdb
-
 from indexer.core.code import CodeFacts, CodeSymbol, FactsKey, SymbolSpan
 from indexer.core.ids import ContentId
 from indexer.store.database import Database, Row, append_rows, put_meta
+from indexer.store.driver import duckdb
 
 _SYMBOL: Final = (
     "kind, name, symbol, signature, doc, line, end_line, first_byte, last_byte, sha256, parent"

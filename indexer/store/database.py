@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import duckdb
-
 from indexer.errors import CorruptError, MerkleError, UncheckedError
 from indexer.store.atomic import sync_folder
+from indexer.store.driver import duckdb
 from indexer.store.layout import NewerFormatError
 from indexer.store.memory import SERVED, Room, most_memory
 from indexer.store.migrations import MIGRATIONS

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -280,6 +279,9 @@ def quarantine(folder: Path, into: Path) -> Path:
 
 def replace(folder: Path, records: Iterable[Mapping[str, Any]], into: Path) -> Path:
     """Put a new journal of these records, numbered from 1, in the place of one moved `into`."""
+    # Imported late: few commands put another journal in its place.
+    import shutil
+
     building, ready = _beside(folder, "building"), _beside(folder, "new")
     for leftover in (building, ready):
         shutil.rmtree(leftover, ignore_errors=True)

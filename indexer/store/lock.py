@@ -7,7 +7,6 @@ import errno
 import fcntl
 import json
 import os
-import random
 import time
 from pathlib import Path
 from typing import Final
@@ -40,6 +39,9 @@ class OwnerLock:
         while not self._try():
             if time.monotonic() >= deadline:
                 raise locked_by(self._holder())
+            # Imported late: most find it free.
+            import random
+
             # Jitter, so that ten waiting commands do not knock in step.
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 1.5, 0.1)

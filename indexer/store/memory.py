@@ -9,7 +9,6 @@ long as it lasts; what was kept in it is let go of afterwards.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import threading
@@ -18,8 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import duckdb
-
+from indexer.store.driver import duckdb
 from indexer.store.parsed import parsed
 
 AT_REST: Final = 32_000_000
@@ -105,6 +103,9 @@ def keep_one_heap() -> None:
 
     Each would have one of its own, and what is freed in one is of no use to the others.
     """
+    # Imported late: only the service itself.
+    import ctypes
+
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_HEAPS, 1)
 

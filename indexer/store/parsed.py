@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import duckdb
+from indexer.store.driver import duckdb
 
 _MOST: Final = 500
 _known: dict[str, duckdb.Statement] = {}

@@ -9,10 +9,9 @@ import threading
 import uuid
 from typing import Any, Final
 
-import duckdb
-
 from indexer.errors import UsageError
 from indexer.store.database import Database, Row
+from indexer.store.driver import duckdb
 
 _INTERRUPT_AGAIN: Final = 0.05
 """Seconds between two interruptions of a query that has to end."""

@@ -11,10 +11,9 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
-import duckdb
-
 from indexer.core.progress import Progress, begin
 from indexer.store.database import Database, DatabaseError, quoted
+from indexer.store.driver import duckdb
 
 _PIECE: Final = 200_000
 """Rows that are copied at once."""

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import duckdb
-
 from indexer.store.database import Database, Row, append_rows
+from indexer.store.driver import duckdb
 
 _RECORD_COLUMNS: Final = (
     "seq, at_ns, op, commit_hash, content_hash, content_type, node_id, reply_to, token_count,"

@@ -9,8 +9,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import duckdb
-
 from indexer.core import paths
 from indexer.core.changes import Change, Node, node_of
 from indexer.core.hashing import WorkspaceHash
@@ -20,6 +18,7 @@ from indexer.core.listing import ListedFolder, Listing
 from indexer.core.tree import Entry, Totals, Tree
 from indexer.errors import CorruptError
 from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
+from indexer.store.driver import duckdb
 from indexer.store.noted import LostRoots, Noted
 from indexer.store.roots import Remarks, Root
 from indexer.store.tree_rows import GONE, kind_of, tree_from_rows, vouched

@@ -276,7 +276,7 @@ def test_nothing_is_proved_of_what_is_not_there(
 def test_verifying_imports_no_database_and_no_service() -> None:
     code = (
         "import sys, indexer.cli.group, indexer.cli.verify\n"
-        "heavy = ('duckdb', 'starlette', 'uvicorn', 'watchdog', 'tiktoken', 'rich')\n"
+        "heavy = ('_duckdb', 'starlette', 'uvicorn', 'watchdog', 'tiktoken', 'rich')\n"
         "print([m for m in sys.modules if m.split('.')[0] in heavy"
         " or m.startswith(('indexer.engine', 'indexer.store', 'indexer.service'))])"
     )

@@ -295,7 +295,7 @@ def test_the_server_loads_neither_database_nor_tokenizer(project: Path) -> None:
         "import sys; from pathlib import Path; from indexer.mcp.calls import Calls;"
         "import indexer.mcp.run;"
         "print(Calls(Path(sys.argv[1]), None).call('get_node', {'node': '', 'max_tokens': 90}));"
-        "print([name for name in ('duckdb', 'tiktoken') if name in sys.modules])"
+        "print([name for name in ('_duckdb', 'tiktoken') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, project], capture_output=True, text=True, timeout=PATIENCE,

@@ -214,7 +214,7 @@ def test_a_page_that_is_open_does_not_keep_the_service_from_stopping(
 
 def test_the_page_costs_nothing_where_nobody_wants_it() -> None:
     program = (
-        "import sys, indexer.service.run, indexer.cli.watch\n"
+        "import sys, indexer.service.run, indexer.service.serving, indexer.cli.watch\n"
         "print([n for n in ('jinja2', 'markdown_it', 'indexer.web') if n in sys.modules])"
     )
     ran = subprocess.run(

@@ -7,7 +7,6 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, TypeGuard
@@ -289,6 +288,9 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
+        # Imported late: few servers name a date.
+        from email.utils import parsedate_to_datetime
+
         try:
             then, now = parsedate_to_datetime(value), parsedate_to_datetime(headers["date"])
             seconds = (then - now).total_seconds()

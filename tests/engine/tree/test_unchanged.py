@@ -92,7 +92,7 @@ def test_nothing_is_opened_where_nothing_changed(indexed: Path) -> None:
         "from indexer.service.workspace import Workspace\n"
         "with Workspace.open(sys.argv[1]) as opened:\n"
         "    opened.scan(); opened.status()\n"
-        "assert not {'duckdb', 'tiktoken'} & sys.modules.keys()\n"
+        "assert not {'_duckdb', 'tiktoken'} & sys.modules.keys()\n"
     )
     subprocess.run([sys.executable, "-c", program, str(indexed)], check=True)
 
