@@ -51,9 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
         # that a test starts and interrupts would take that over.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        folder = tempfile.mkdtemp(prefix="merkle-state-", dir="/tmp")
+        folder = tempfile.mkdtemp(prefix="merkle-state-")
         # Workers and every process that a test starts take it over.
         os.environ["XDG_STATE_HOME"] = folder
+        # What pytest makes of its plugins is kept, too: workers load those before this module.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         # In a fresh clone every process that a test starts would compile the package anew.
         compileall.compile_dir(indexer.__path__[0], quiet=2)

@@ -46,7 +46,7 @@ Merkle = Callable[..., Ran]
 def plain_environment(monkeypatch: pytest.MonkeyPatch, user_folder: Path) -> Iterator[None]:
     """Nothing of the developer's own settings, and sockets in a folder of the test's own."""
     for name in [*os.environ]:
-        if name != "XDG_CONFIG_HOME" and (
+        if name not in ("XDG_CONFIG_HOME", "XDG_STATE_HOME") and (
             name.startswith(("MERKLE_", "XDG_")) or name in ("NO_COLOR", "FORCE_COLOR")
         ):
             monkeypatch.delenv(name)

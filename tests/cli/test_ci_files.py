@@ -62,6 +62,65 @@ def clone_of(repository: Path, name: str) -> Path:
     return fresh
 
 
+@pytest.fixture
+def lines(merkle: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the same lines in this process, one by one, with what `test` says of a file."""
+
+    def run(script: str, folder: Path) -> str:
+        monkeypatch.chdir(folder)
+        shown = ""
+        for line in script.splitlines():
+            condition, _, command = line.rpartition("|| ")
+            if condition:
+                assert condition == "test ! -e merkle.pack "
+                if not Path("merkle.pack").exists():
+                    continue
+            ran = merkle(*shlex.split(command, comments=True)[1:])
+            assert ran.code == 0, ran.err
+            shown += ran.out
+        return shown
+
+    return run
+
+
+def test_the_lines_of_the_pack_recipe_run_no_generator_elsewhere(
+    workspace: Path, lines: Any
+) -> None:
+    first, second, third = (workspace.with_name(name) for name in ("one", "two", "three"))
+    (workspace / ".gitignore").write_text("*.log\nmerkle.pack\nreport.md\n")
+    for each in (first, second, third):
+        shutil.copytree(workspace, each)
+    assert "7 frames written\n" in lines(START, first)
+    lines(KEEP, first)
+    shutil.copy(first / "merkle.pack", second)
+    assert "7 frames written, 7 of them from earlier results" in lines(START, second)
+    shutil.copy(first / "merkle.pack", third)
+    (third / "src" / "main.py").write_text("def other() -> None: ...\n")
+    assert "7 frames written, 4 of them from earlier results" in lines(START, third)
+
+
+def test_the_lines_of_the_folder_recipe_run_no_generator_at_the_same_place(
+    workspace: Path, lines: Any, tmp_path: Path
+) -> None:
+    (workspace / ".gitignore").write_text("*.log\nmerkle.pack\nreport.md\n")
+    shutil.copytree(workspace, tmp_path / "files")
+    assert "7 frames written" in lines(FOLDER, workspace)
+    shutil.copytree(workspace / ".merkle", tmp_path / "cache")
+
+    def next_run() -> Path:
+        """The same files at the same place, with the folder put back."""
+        shutil.rmtree(workspace)
+        shutil.copytree(tmp_path / "files", workspace)
+        shutil.copytree(tmp_path / "cache", workspace / ".merkle")
+        return workspace
+
+    assert "workspace: up to date" in lines(FOLDER, next_run())
+    (next_run() / "README.md").write_text("# Tide tables, second edition\n")
+    assert "2 frames written" in lines(FOLDER.replace("@-0", "@-1"), workspace)
+    assert "README.md" in (workspace / "report.md").read_text()
+
+
+@pytest.mark.soak
 def test_the_pack_recipe_runs_no_generator_in_a_fresh_clone(repository: Path, shell: Any) -> None:
     first, second = clone_of(repository, "one"), clone_of(repository, "two")
     assert "7 frames written\n" in shell(START, first)
@@ -75,6 +134,7 @@ def test_the_pack_recipe_runs_no_generator_in_a_fresh_clone(repository: Path, sh
     assert "7 frames written, 4 of them from earlier results" in shell(START, third)
 
 
+@pytest.mark.soak
 def test_the_folder_recipe_runs_no_generator_in_a_fresh_clone(
     repository: Path, shell: Any, tmp_path: Path
 ) -> None:

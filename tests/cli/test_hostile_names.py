@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,7 @@ def test_a_service_in_a_folder_whose_name_is_not_utf8(unreadable_name: Path, pro
     try:
         while not (unreadable_name / ".merkle" / "socket").exists():
             assert running.poll() is None, running.communicate()
+            time.sleep(0.02)
         (unreadable_name / "b.py").write_text("def b():\n    pass\n")
         status = process("-C", root, "--json", "status").json
         assert status["service"]["pid"] == running.pid

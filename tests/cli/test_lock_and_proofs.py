@@ -7,11 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.processes import Forked
 
 
 def findings(ran: Any) -> list[tuple[str, str]]:
@@ -289,10 +292,11 @@ def test_a_proof_through_a_service_is_the_same(
 ) -> None:
     workspace, _ = proving
     alone = merkle("-C", workspace, "prove", "src/main.py").out
-    running = subprocess.Popen([sys.executable, "-m", "indexer.cli", "-C", workspace, "watch"])
+    running = Forked([sys.executable, "-m", "indexer.cli", "-C", workspace, "watch"])
     try:
         while not (workspace / ".merkle" / "socket").exists():
             assert running.poll() is None
+            time.sleep(0.02)
         assert process("-C", workspace, "prove", "src/main.py").out == alone
     finally:
         running.terminate()

@@ -101,14 +101,15 @@ def test_every_command_has_its_keys() -> None:
 
 
 @pytest.fixture
-def talking(peopled: Path, made: Path, merkle: Any) -> Path:
+def talking(workspace: Path, made: Path, merkle: Any, request: pytest.FixtureRequest) -> Path:
     """The small workspace with everything made, and a session."""
     if not (made / "talking").exists():
+        peopled = request.getfixturevalue("peopled")
         said = ["--type", "dialogue", "--text", "hello", "--id", "one"]
         assert merkle("-C", peopled, "session", "new", "talk").code == 0
         assert merkle("-C", peopled, "session", "append", "talk", *said).code == 0
         shutil.copytree(peopled, made / "talking", symlinks=True)
-    return copy_workspace(made / "talking", peopled)
+    return copy_workspace(made / "talking", workspace)
 
 
 @pytest.mark.parametrize("name", LINES)

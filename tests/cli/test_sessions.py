@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.chats import messages_of
+from tests.support.processes import Forked
 
 HOSTILE = "evil\x1b[2J\u202e\x9b31m"
 
@@ -214,10 +215,11 @@ def test_bytes_are_exact_in_a_pipe_and_harmless_on_a_terminal(
     leader, follower = pty.openpty()
     with os.fdopen(leader, "rb", buffering=0) as screen:
         # Without the bar, which a slow machine gets to see and which has marks of its own.
-        subprocess.run(
+        showing = Forked(
             [sys.executable, "-m", "indexer.cli", "-C", scanned, "session", command, "talk"],
-            stdout=follower, stderr=subprocess.DEVNULL, check=True, timeout=60,
+            stdout=follower, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        assert showing.wait(60) == 0
         os.close(follower)
         seen = b""
         try:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+from tests.support.processes import Forked
 from tests.support.space import Space, python
 
 CONCATENATE = '[types.outline]\nfile = "outline"\nfolder = "concatenate"\n'
@@ -120,7 +121,7 @@ def test_concurrent_regeneration_is_handled_safely(space: Space) -> None:
         space.write(f"src/p{number % 4}/m{number}.py", python(f"f{number}"))
     space.engine.scan()
     rivals = [
-        subprocess.Popen(
+        Forked(
             [sys.executable, "-c", RIVAL, os.fspath(space.root)],
             env={**os.environ, "PYTHONPATH": os.getcwd()}, stderr=subprocess.PIPE,
         )

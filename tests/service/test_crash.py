@@ -16,8 +16,7 @@ import pytest
 
 from indexer.service.client import Client, ServiceError
 from tests.support.engines import Engine
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.processes import REPOSITORY, Forked
 
 _SCANNER = """
 import random, sys
@@ -62,7 +61,7 @@ def kill_scans(
     chance = random.Random(times)
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     for turn in range(times):
-        with subprocess.Popen(
+        with Forked(
             [sys.executable, "-c", _SCANNER, str(root), str(turn)],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         ) as scanner:  # fmt: skip
@@ -162,7 +161,7 @@ def test_killed_while_initialising(shm: Path, from_nothing: Callable[[Path], str
     for _ in range(2):
         root = Path(tempfile.mkdtemp(prefix="ws-", dir=shm))
         fill(root)
-        with subprocess.Popen(
+        with Forked(
             [sys.executable, "-c", _SCANNER, str(root), "1"],
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

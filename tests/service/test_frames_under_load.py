@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -15,14 +14,41 @@ from typing import Any
 
 import pytest
 
-from indexer.errors import MerkleError
 from indexer.service.client import connect
-from indexer.service.workspace import Workspace
 from tests.support.engines import Engine
-from tests.support.processes import Forked
+from tests.support.processes import REPOSITORY, Forked
+from tests.support.waiting import PATIENCE
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
 FILES = [f"src/module_{number}.py" for number in range(12)]
+
+WRITER = """
+import json, random, sys, time
+from indexer.errors import MerkleError
+from indexer.service.workspace import Workspace
+
+# Write notes and read them back until the time is up; say which were acknowledged.
+root, number, seconds, files = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
+choose = random.Random(number)
+deadline = time.monotonic() + seconds
+written = []
+count = 0
+while time.monotonic() < deadline:
+    node = choose.choice(files)
+    count += 1
+    try:
+        # As a command does: who kept a workspace open while no service runs would own it.
+        with Workspace.open(root, wait=60) as workspace:
+            answer = workspace.put_frame(
+                node, f"note {count} by {number}", frame_type="note", agent=f"agent-{number}"
+            )
+            written.append((node, answer["frame_id"]))
+            read = workspace.get_head(node, frame_type="note", agent=f"agent-{number}")
+            assert read["heads"][0]["frame_id"] == answer["frame_id"]
+    except MerkleError:
+        # The service was killed between two answers: only acknowledged writes count.
+        time.sleep(0.05)
+print(json.dumps(written))
+"""
 
 
 @pytest.fixture
@@ -62,30 +88,6 @@ def _stop(process: Forked) -> None:
         process.stderr.close()
 
 
-def _write(root: str, number: int, seconds: float, acknowledged: Any) -> None:
-    """Write notes and read them back until the time is up; say which were acknowledged."""
-    choose = random.Random(number)
-    deadline = time.monotonic() + seconds
-    written: list[tuple[str, str]] = []
-    count = 0
-    while time.monotonic() < deadline:
-        node = choose.choice(FILES)
-        count += 1
-        try:
-            # As a command does: who kept a workspace open while no service runs would own it.
-            with Workspace.open(root, wait=60) as workspace:
-                answer = workspace.put_frame(
-                    node, f"note {count} by {number}", frame_type="note", agent=f"agent-{number}"
-                )
-                written.append((node, answer["frame_id"]))
-                read = workspace.get_head(node, frame_type="note", agent=f"agent-{number}")
-                assert read["heads"][0]["frame_id"] == answer["frame_id"]
-        except MerkleError:
-            # The service was killed between two answers: only acknowledged writes count.
-            time.sleep(0.05)
-    acknowledged.put((number, written))
-
-
 def _check(root: Path, written: dict[int, list[tuple[str, str]]]) -> None:
     with Engine(root) as engine:
         for number, frames in written.items():
@@ -106,24 +108,22 @@ def _check(root: Path, written: dict[int, list[tuple[str, str]]]) -> None:
 
 
 def _run_writers(root: Path, seconds: float, meanwhile: Any) -> dict[int, list[tuple[str, str]]]:
-    context = multiprocessing.get_context("spawn")
-    acknowledged = context.Queue()
     writers = [
-        context.Process(target=_write, args=(str(root), number, seconds, acknowledged))
+        Forked(
+            [sys.executable, "-c", WRITER, str(root), str(number), str(seconds), *FILES],
+            stdout=subprocess.PIPE, text=True,
+        )
         for number in range(8)
-    ]
-    for writer in writers:
-        writer.start()
+    ]  # fmt: skip
     try:
         meanwhile()
-        written = dict(acknowledged.get(timeout=seconds + 60) for _ in writers)
-        for writer in writers:
-            writer.join(60)
+        told = [writer.communicate(timeout=seconds + PATIENCE)[0] for writer in writers]
     finally:
         for writer in writers:
             writer.kill()
-            writer.join()
-    return written
+            writer.communicate()
+    assert [writer.returncode for writer in writers] == [0] * 8
+    return {number: json.loads(one) for number, one in enumerate(told)}
 
 
 def _load(root: Path, seconds: float) -> None:

@@ -16,8 +16,8 @@ from indexer.core.clock import ManualClock
 from indexer.store.layout import initialise
 from tests.support.copies import copy_workspace
 from tests.support.engines import Engine
+from tests.support.processes import REPOSITORY, Forked, run
 
-REPOSITORY = Path(__file__).parents[2]
 CORRUPT = 4
 
 # Opens each workspace named on stdin and tells what it finds. A process of its own: whatever
@@ -79,8 +79,8 @@ class Looker:
     def __init__(self) -> None:
         self.process = self._start()
 
-    def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    def _start(self) -> Forked:
+        return Forked(
             [sys.executable, "-c", LOOK], cwd=REPOSITORY, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -231,7 +231,7 @@ def killed(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same workspace, ended after five batches that are only in the log."""
     root = tmp_path_factory.mktemp("killed") / "w"
     copy_workspace(original, root)
-    subprocess.run([sys.executable, "-c", KILLED, str(root)], cwd=REPOSITORY, check=True)
+    assert run(["-c", KILLED, str(root)], cwd=REPOSITORY)[0] == 0
     assert (root / ".merkle" / "index.duckdb.wal").stat().st_size > 0
     return root
 

@@ -31,6 +31,7 @@ from indexer.store.journal import (
     replace,
     salvage,
 )
+from tests.support.processes import Forked
 
 Numbered = list[tuple[int, dict[str, Any]]]
 
@@ -365,7 +366,7 @@ def test_what_was_acknowledged_survives_kill_9(folder: Path) -> None:
     acknowledged = 0
     for _ in range(20):
         command = [sys.executable, "-c", WRITER, str(folder)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        with Forked(command, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline()
             time.sleep(chance.uniform(0, 0.03))

@@ -15,8 +15,8 @@ import pytest
 from indexer.errors import LockedError, UncheckedError
 from indexer.store.lock import OwnerLock, holder
 from tests.support.engines import Engine
+from tests.support.processes import REPOSITORY, Forked
 
-REPOSITORY = Path(__file__).parents[2]
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -36,8 +36,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lock"
 
 
-def hold(path: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
+def hold(path: Path) -> Forked:
+    process = Forked(
         [sys.executable, "-c", HOLD, str(path)], cwd=REPOSITORY, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip

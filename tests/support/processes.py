@@ -1,4 +1,4 @@
-"""Python processes that need no start: forked from one that has loaded everything and done nothing.
+"""Python processes that need no start: forked from one that has loaded all and has nothing open.
 
 They have streams, an environment, signals and an exit status like any other; a start of its own
 takes a process five times as long. What a start does by itself (what it loads, in which order,
@@ -21,14 +21,31 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 _PARENT = """
-import contextlib, gc, importlib, json, os, pkgutil, runpy, select, signal, socket, struct, sys
+import contextlib, gc, importlib, json, os, pathlib, pkgutil, runpy, select, signal, socket, struct
+import sys, tempfile
 import indexer
 
 for found in pkgutil.walk_packages(indexer.__path__, "indexer."):
-    if not found.name.endswith("__main__"):
+    # The editor's protocol takes long to load, and none of these speaks it.
+    if not found.name.endswith("__main__") and not found.name.startswith("indexer.lsp"):
         importlib.import_module(found.name)
-importlib.import_module("openai")
+for lazy in ("openai", "anyio._backends._asyncio", "uvicorn.lifespan.off", "uvicorn.loops.auto",
+             "uvicorn.protocols.http.auto"):
+    importlib.import_module(lazy)
 indexer.core.encodings.count_tokens(indexer.core.encodings.DEFAULT_ENCODING, "", many=True)
+# What a process finds out once (rules, grammars, versions, statements, routes) is found out here.
+with tempfile.TemporaryDirectory() as folder:
+    # Nothing of the test that happens to be the first, here either.
+    os.environ.update(dict.fromkeys(("XDG_CONFIG_HOME", "XDG_STATE_HOME"), folder + "/own"))
+    pathlib.Path(folder, "module.py").write_text("def one(): ...")
+    pathlib.Path(folder, "README.md").write_text("# One")
+    with indexer.Workspace.open(folder) as workspace:
+        workspace.scan()
+        workspace.regenerate()
+        workspace.status()
+indexer.service.server.Api(None, None, None).application()
+threads = pathlib.Path("/proc/self/task")
+assert not threads.exists() or len(list(threads.iterdir())) == 1
 
 def child(request, streams):
     os.environ.clear()

@@ -55,8 +55,9 @@ class Space:
         self.open()
 
     def close(self) -> None:
-        self.engine.close()
+        """Remove it all, and then let go of it: what is gone is not folded before."""
         shutil.rmtree(self.base, ignore_errors=True)
+        self.engine.close()
 
     # -- files
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from indexer.store import journal
 from indexer.store.journal import Journal
 from tests.support.asking import lose_database
 from tests.support.engines import Engine
+from tests.support.processes import REPOSITORY, run
 from tests.support.space import Space
 
 IMPOSSIBLE = manifest_record({"root": "00", "tokens": -1, "items": []}, {}, 0)
@@ -94,11 +93,8 @@ def test_killed_between_any_two_steps_it_is_whole_or_not_there(
 ) -> None:
     project.note("README.md", "kept")
     project.engine.close()
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, os.fspath(project.root), moment],
-        env={**os.environ, "PYTHONPATH": os.getcwd()}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    code, _, err = run(["-c", KILLED, os.fspath(project.root), moment], cwd=REPOSITORY)
+    assert code == -signal.SIGKILL, err
     project.open()
     assert project.engine.records.redone == (redone or 0)
     found = project.engine.get_node("README.md", frame_type="last")["frames"]

@@ -13,6 +13,7 @@ import pytest
 
 from indexer.errors import LockedError
 from tests.support.engines import Engine
+from tests.support.processes import Forked
 from tests.support.space import Space, python
 
 SCRIPT = """
@@ -40,8 +41,8 @@ print("end", flush=True)
 """
 
 
-def run(root: Path, stop_after: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+def run(root: Path, stop_after: int) -> Forked:
+    return Forked(
         [sys.executable, "-c", SCRIPT, os.fspath(root), str(stop_after)],
         env={**os.environ, "PYTHONPATH": os.getcwd()},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

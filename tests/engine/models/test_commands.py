@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import select
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from click.testing import CliRunner
 from indexer.cli.group import cli
 from tests.support.asking import KEY, KEY_NAME, Asking
 from tests.support.model_server import ModelServer, fails
+from tests.support.processes import Forked
 
 PRICES = '[llm.prices."gpt-4o-mini"]\ninput = 0.15\noutput = 0.6\n'
 Run = Callable[..., Any]
@@ -108,7 +108,7 @@ def test_on_a_terminal_it_asks(
     space = asking(llm="ask_above_calls = 3")
     space.engine.close()
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
+    process = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(space.root), "regenerate"],
         stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True,
         env={**os.environ, "PYTHONPATH": os.getcwd(), "TERM": "dumb"},

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.asking import OUTLINED, Asking
 from tests.support.model_server import ModelServer, answer, held
+from tests.support.processes import Forked
 from tests.support.space import Space, python
 
 SCRIPT = """
@@ -29,8 +30,8 @@ FILES = {f"p{number % 3}/m{number}.py": python(f"f{number}") for number in range
 CONCURRENCY = 4
 
 
-def run(root: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+def run(root: Path) -> Forked:
+    return Forked(
         [sys.executable, "-c", SCRIPT, os.fspath(root)],
         env={**os.environ, "PYTHONPATH": os.getcwd()}, stderr=subprocess.PIPE,
     )  # fmt: skip

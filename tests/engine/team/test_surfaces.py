@@ -117,6 +117,7 @@ def test_through_a_service_as_without_one(
         deadline = time.monotonic() + 60
         while not (member.root / ".merkle" / "socket").exists():
             assert running.poll() is None, running.communicate()
+            time.sleep(0.02)
             assert time.monotonic() < deadline
             time.sleep(0.02)
         with Workspace.open(member.root) as workspace:

@@ -13,8 +13,7 @@ import pytest
 
 from indexer.store.layout import initialise
 from tests.support.engines import Engine
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.support.processes import REPOSITORY, Forked
 
 # Edits and records without end, telling each root only when it has been recorded.
 WORK = """
@@ -48,7 +47,7 @@ with Engine(root) as engine:
 
 def run_and_kill(root: Path, seed: int, delay: float) -> list[tuple[int, str]]:
     """Let it work for a moment, end it, and return what it acknowledged."""
-    process = subprocess.Popen(
+    process = Forked(
         [sys.executable, "-c", WORK, str(root), str(seed)], cwd=REPOSITORY, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
