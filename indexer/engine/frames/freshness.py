@@ -155,11 +155,17 @@ def _judge_requested(
 
     What a type that is no longer declared left behind is kept by nobody.
     """
+    unmanaged = Judged(Freshness.UNMANAGED, f"type {frame_type} is not declared")
+    if head.config in frames.left_behind:
+        return unmanaged
     inputs = frames.note_inputs(head.frame_id) or {}
     made_by = Fingerprint(bytes.fromhex(inputs.get(FINGERPRINT, "")))
     rules = requested_rules(frame_type, path, agent, made_by)
     if not made_by or head.config != rules.folder_config:
-        return Judged(Freshness.UNMANAGED, f"type {frame_type} is not declared")
+        # All heads with this configuration are of that kind: what the others were made from does
+        # not have to be read.
+        frames.left_behind.add(head.config)
+        return unmanaged
     if entry is None:
         return Judged(Freshness.ORPHANED, "the path is gone or ignored now")
     if entry.folder is None or rules.is_current(head, entry):

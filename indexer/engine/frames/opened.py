@@ -48,6 +48,8 @@ class Frames:
         self.input_chains = InputChains()
         self.missing = MissingCounts(self)
         self.states = StateCounts(self)
+        self.left_behind: set[bytes | None] = set()
+        """Configurations that no request has: a type that was declared once left them behind."""
         self._note_inputs: dict[FrameId, dict[str, Any] | None] = {}
 
     @property

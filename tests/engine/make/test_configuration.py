@@ -114,6 +114,19 @@ def test_a_removed_type_is_unmanaged_and_comes_back_fresh(apart: Space) -> None:
     assert set(apart.labels("text").values()) == {"fresh"}
 
 
+def test_frames_of_a_removed_type_are_not_read_one_by_one(
+    apart: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart.declare(BASE)
+    store, read = apart.engine.frames.store, list[bytes]()
+    one = store.frame
+    monkeypatch.setattr(store, "frame", lambda frame_id: read.append(frame_id) or one(frame_id))
+    status = apart.engine.status()
+    assert status["types"]["text"]["unmanaged"] > 2
+    # One for each way that they were made: of files, and of folders.
+    assert len(read) <= 2
+
+
 def test_a_narrower_scope_leaves_the_rest_unmanaged(apart: Space) -> None:
     apart.declare(BASE + SECOND.replace("\nfile", '\nscope = "src/one"\nfile'))
     labels = apart.labels("text")
