@@ -180,6 +180,19 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found if path.is_file()}
 
 
+def test_what_changed_cannot_be_recorded_on_a_read_only_file_system(
+    mounted: Callable[..., Path],
+) -> None:
+    root = mounted("32m")
+    index(root)
+    (root / "f1.py").write_text("def another(): pass\n")
+    subprocess.run(["mount", "-o", "remount,ro", root.parent], check=True)
+    assert merkle(root, "status")[1]["changes"]["modified"] == ["f1.py"]
+    for arguments in (("scan",), ("scan", "--force")):
+        code, document, _ = merkle(root, *arguments)
+        assert (code, document["error"]["code"]) == (3, "read_only"), arguments
+
+
 def test_reads_work_on_a_read_only_file_system(mounted: Callable[..., Path]) -> None:
     root = mounted("32m")
     index(root)
@@ -192,10 +205,11 @@ def test_reads_work_on_a_read_only_file_system(mounted: Callable[..., Path]) -> 
     for arguments in (
         ("log",), ("explain", "f1.py"), ("sql", "SELECT count(*) FROM nodes"), ("validate",),
         ("compose", "f1.py", "--query", "note"), ("list-frames", "f1.py"), ("agent", "list"),
+        ("scan",), ("scan", "--force"),
     ):  # fmt: skip
         code, document, err = merkle(root, *arguments)
         assert code == 0, (arguments, document, err)
-    for arguments in (("scan", "--force"), ("invalidate", "f1.py"), ("watch",)):
+    for arguments in (("invalidate", "f1.py"), ("watch",)):
         code, document, _ = merkle(root, *arguments)
         assert (code, document["error"]["code"]) == (3, "read_only"), arguments
     code, told, _ = merkle(root, "doctor")
