@@ -65,7 +65,9 @@ def run_service(
         from indexer.service.ready_process import ReadyProcess
         from indexer.service.serving import serve
 
-        # The command line holds the cycle collector back; what runs for days needs it.
+        # The command line holds the cycle collector back; what runs for days needs it. All that is
+        # loaded stays to the end, and would be gone through while the first command waits.
+        gc.freeze()
         gc.enable()
 
         def when_up() -> None:

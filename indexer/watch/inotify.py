@@ -150,7 +150,7 @@ class InotifyAhead:
 def _place(root: bytes, path: str) -> tuple[bytes, Mask]:
     """Where a folder is, and how it is watched."""
     raw = paths.text_to_bytes(path)
-    return (os.path.join(root, raw), _MASK_INSIDE) if raw else (root, _MASK)
+    return (b"%b/%b" % (root, raw), _MASK_INSIDE) if raw else (root, _MASK)
 
 
 class InotifyWatcher:
