@@ -63,6 +63,12 @@ def run_query(
             ) from error
         except duckdb.Error as error:
             database.refuse_if_damaged(error)
+            if "'pytz'" in str(error):
+                # Its message has a traceback in it: what reads such times is not installed.
+                raise QueryError(
+                    "a time with a zone cannot be given back as it is",
+                    hint="CAST(… AS VARCHAR) gives its text, CAST(… AS TIMESTAMP) the time itself",
+                ) from error
             raise QueryError(
                 str(error).strip(),
                 hint=VIEWS,

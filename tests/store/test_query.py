@@ -112,3 +112,12 @@ def test_values_as_json_has_them(engine: Engine) -> None:
         None, True, 1, 1.5, "x", "6162", "2024-02-29", "1 day, 0:00:00", [1, 2], {"a": 1}, "1.10",
         "nan", "inf", 170141183460469231731687303715884105727, "2024-01-01T00:00:00",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["now()", "[TIMESTAMPTZ '2020-01-01 00:00:00+00']"])
+def test_a_time_with_a_zone_is_refused_with_a_way_out(engine: Engine, value: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        engine.sql(f"SELECT {value}")
+    assert "Traceback" not in refused.value.message
+    assert "CAST" in (refused.value.hint or "")
+    assert engine.sql(f"SELECT CAST({value} AS VARCHAR)")["rows"]
