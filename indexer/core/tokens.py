@@ -34,14 +34,14 @@ class CountCache:
 
     def __init__(self, max_entries: int = 65_536) -> None:
         self._max_entries = max_entries
-        self._counts: OrderedDict[str, int] = OrderedDict()
+        self._counts: OrderedDict[bytes, int] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         with self._lock:
             return len(self._counts)
 
-    def get(self, sha256: str) -> int | None:
+    def get(self, sha256: bytes) -> int | None:
         """The count stored for a content hash."""
         with self._lock:
             count = self._counts.get(sha256)
@@ -49,7 +49,7 @@ class CountCache:
                 self._counts.move_to_end(sha256)
             return count
 
-    def put(self, sha256: str, count: int) -> None:
+    def put(self, sha256: bytes, count: int) -> None:
         """Store a count, pushing out the least recently used one when full."""
         with self._lock:
             self._counts[sha256] = count
@@ -58,9 +58,9 @@ class CountCache:
                 self._counts.popitem(last=False)
 
 
-def text_sha256(text: str) -> str:
+def text_sha256(text: str) -> bytes:
     """The key of a text in a `CountCache`."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 class TiktokenCounter:

@@ -13,6 +13,7 @@ an idle service needs them. What only repeats words of a file has none of its ow
 from __future__ import annotations
 
 import sys
+import threading
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -43,6 +44,12 @@ TO_BE_FOLDED: Final = "to_be_folded"
 
 PARTS: Final = 16
 """Into how many parts postings are divided where all of them are folded."""
+
+KEPT: Final = 1 << 20
+"""About so many bytes of what was found are kept: questions have words in common."""
+
+_AROUND: Final = 400
+"""Bytes that a term takes whose postings are kept, besides them."""
 
 HELD: Final = 1_000_000
 """About so many postings are held in memory at once where all of them are read."""
@@ -135,10 +142,41 @@ class PostingStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[int, int], Found] = {}
+        """What was found last, the last of all at the end; nobody changes it."""
+        self._size = 0
+        self._writes = 0
+        """How much had been written when that was found."""
 
     def find(self, space: int, terms: Iterable[int]) -> dict[int, Found]:
-        """Who has each of some terms, by number, dead ones included."""
+        """Who has each of some terms, by number, dead ones included; not to be changed."""
         wanted = list(dict.fromkeys(terms))
+        # Before it is read: what is written meanwhile makes it old.
+        writes = self._database.writes
+        with self._lock:
+            if writes != self._writes:
+                self._forget()
+            known = {term: self._kept.get((space, term)) for term in wanted}
+        read = self._read(space, [term for term, one in known.items() if one is None])
+        found = {term: read[term] if one is None else one for term, one in known.items()}
+        with self._lock:
+            if writes == self._writes:
+                self._keep(space, found)
+        return found
+
+    def _forget(self) -> None:
+        self._kept, self._size, self._writes = {}, 0, self._database.writes
+
+    def _keep(self, space: int, found: Mapping[int, Found]) -> None:
+        for term, one in found.items():
+            if self._kept.pop((space, term), None) is None:
+                self._size += _size(one)
+            self._kept[space, term] = one
+        while self._size > KEPT:
+            self._size -= _size(self._kept.pop(next(iter(self._kept))))
+
+    def _read(self, space: int, wanted: Sequence[int]) -> dict[int, Found]:
         found = {term: nothing() for term in wanted}
         if wanted:
             # One part for each: the scan compares with one value as it reads, and then takes only
@@ -246,3 +284,8 @@ class PostingStore:
 def _extend(found: Found, row: PostingRow) -> None:
     found[0].extend(_unpacked(row[2]))
     found[1].extend(row[3])
+
+
+def _size(found: Found) -> int:
+    """How many bytes it takes to keep what was found, roughly."""
+    return _AROUND + 5 * len(found[1])

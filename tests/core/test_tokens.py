@@ -373,17 +373,17 @@ def test_a_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counter = TiktokenCounter(cache=cache)
     assert [counter.count_text("abc"), counter.count_text("abc")] == [7, 7]
     assert encoded == ["abc"]
-    assert cache.get(hashlib.sha256(b"abc").hexdigest()) == 7
+    assert cache.get(hashlib.sha256(b"abc").digest()) == 7
     assert len(cache) == 1
 
 
 def test_the_cache_drops_the_least_recently_used() -> None:
     cache = CountCache(max_entries=2)
-    cache.put("a", 1)
-    cache.put("b", 2)
-    assert cache.get("a") == 1
-    cache.put("c", 3)
-    assert [cache.get(key) for key in "abc"] == [1, None, 3]
+    cache.put(b"a", 1)
+    cache.put(b"b", 2)
+    assert cache.get(b"a") == 1
+    cache.put(b"c", 3)
+    assert [cache.get(key) for key in (b"a", b"b", b"c")] == [1, None, 3]
     assert len(cache) == 2
 
 

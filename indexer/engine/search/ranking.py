@@ -120,8 +120,11 @@ class Ranking:
         del sums[len(live) :]
         dead = live.find(0)
         while dead >= 0:
-            sums[dead] = 0
-            dead = live.find(0, dead + 1)
+            # Those that went together, as after a new release, stand together.
+            end = live.find(1, dead)
+            end = len(live) if end < 0 else end
+            sums[dead:end] = [0] * (end - dead)
+            dead = live.find(0, end)
         return sums
 
     def having_words(self, paths: Sequence[str]) -> set[str]:
@@ -233,20 +236,27 @@ class Ranking:
             "path": covered(names.worth, words, self._total, ALONE),
             "declares": DEFINES * FULL * defines // 10,
         }
-        return self._weighed(FileHit(path, number, 0, parts, stale=self._files.is_stale(path)))
+        return self._weighed(path, number, parts)
 
     def _has(self, word: str, number: int) -> bool:
         numbers = self._found[self._terms[word]][0]
         place = bisect_left(numbers, number)
         return place < len(numbers) and numbers[place] == number
 
-    def _weighed(self, hit: FileHit) -> FileHit:
-        percent = percent_of(role_of(hit.path), self._question)
-        worth = sum(part for name, part in hit.parts.items() if name != "percent")
-        parts = {**hit.parts, "percent": percent}
-        return hit._replace(
-            worth=pulled(worth * percent // 100, hit.path, self._anchors), parts=parts
-        )
+    def _weighed(
+        self,
+        path: str,
+        number: int,
+        parts: dict[str, int],
+        symbols: tuple[SymbolSpan, ...] = (),
+        units: tuple[UnitScore, ...] = (),
+    ) -> FileHit:
+        """A hit that is worth what its parts are in its role, which is added to them."""
+        percent = percent_of(role_of(path), self._question)
+        worth = sum(parts.values()) - parts.get("percent", 0)
+        worth = pulled(worth * percent // 100, path, self._anchors)
+        parts["percent"] = percent
+        return FileHit(path, number, worth, parts, symbols, units, self._files.is_stale(path))
 
     def _with_units(self, hits: Sequence[FileHit], text_of: TextOf) -> list[FileHit]:
         symbols = self._symbols
@@ -269,11 +279,8 @@ class Ranking:
                 "best": BEST_UNIT * best // 10,
                 "second": BEST_UNIT * SECOND_UNIT * second // 100,
             }
-            made.append(
-                self._weighed(
-                    hit._replace(parts=parts, symbols=symbols[hit.number], units=tuple(units))
-                )
-            )
+            own = symbols[hit.number]
+            made.append(self._weighed(hit.path, hit.number, parts, own, tuple(units)))
         return made
 
     # -- frames

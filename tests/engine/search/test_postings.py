@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indexer.compose.relevance import make_question
+from indexer.core.terms import term_of
 from indexer.engine.durable import code_checks
 from indexer.engine.durable.repair import repair
 from indexer.engine.frames import heads as head_cache
@@ -53,6 +54,66 @@ def test_a_new_body_is_found_and_an_old_one_is_not(project: Space) -> None:
     project.settle()
     assert found(project.engine, "harbour") == []
     assert found(project.engine, "lantern")[0] == "src/one/a.py"
+
+
+def test_what_was_found_is_kept_within_a_limit_until_something_is_written(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, words in (("a", "harbour ferry"), ("b", "harbour lantern")):
+        project.write(f"src/one/{name}.py", python(words))
+    project.settle()
+    store, read = postings.PostingStore(project.engine.database), list[list[int]]()
+    harbour, lantern, ferry, nobody = map(term_of, ("harbour", "lantern", "ferry", "quarry"))
+    asked = postings.PostingStore._read
+
+    def counted(self: postings.PostingStore, space: int, terms: list[int]) -> Any:
+        read.append(terms)
+        return asked(self, space, terms)
+
+    monkeypatch.setattr(postings.PostingStore, "_read", counted)
+
+    def find(*terms: int, space: int = postings.FILES) -> dict[int, int]:
+        found = store.find(space, terms)
+        assert found == asked(store, space, terms)
+        return {term: len(numbers) for term, (numbers, _) in found.items()}
+
+    assert find(harbour, nobody) == {harbour: 2, nobody: 0}
+    assert find(nobody, lantern, harbour) == {nobody: 0, lantern: 1, harbour: 2}
+    assert find(harbour, space=postings.BODIES) == {harbour: 0}
+    assert read == [[harbour, nobody], [lantern], [harbour]]
+
+    project.write("src/one/c.py", python("harbour"))
+    project.settle()
+    assert find(harbour) == {harbour: 3}
+
+    # Room for two: what was asked for longest ago goes.
+    monkeypatch.setattr(postings, "KEPT", 850)
+    find(harbour)
+    find(lantern)
+    find(harbour)
+    read.clear()
+    find(ferry)
+    find(harbour)
+    find(lantern)
+    assert read == [[ferry], [], [lantern]]
+
+
+def test_what_is_written_while_it_is_read_is_not_missed(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, asked = postings.PostingStore(project.engine.database), postings.PostingStore._read
+    harbour = term_of("harbour")
+
+    def overtaken(self: postings.PostingStore, space: int, terms: list[int]) -> Any:
+        found = asked(self, space, terms)
+        project.write("src/one/a.py", python("harbour"))
+        project.settle()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(postings.PostingStore, "_read", overtaken)
+        assert not store.find(postings.FILES, [harbour])[harbour][0]
+    assert len(store.find(postings.FILES, [harbour])[harbour][0]) == 1
 
 
 def test_postings_are_stored_with_the_frames_or_not_at_all(
@@ -145,7 +206,9 @@ def check_following(at_once: int, actions: list[tuple[str, int, str]]) -> None:
         assert first == second
         kept = space.engine.corpus
         fresh = KeptCorpus(
-            space.engine.frames.heads, space.engine.frames.postings, space.engine.frames.code
+            space.engine.frames.heads,
+            postings.PostingStore(space.engine.database),
+            space.engine.frames.code,
         )
         fresh.bring_up_to_date(space.engine.tree)
         with contextlib.closing(StoredCorpus(space.engine, space.engine.tree)) as told:
