@@ -7,7 +7,7 @@ import gc
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from indexer.engine.workspace import Engine
 from indexer.errors import UncheckedError
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from indexer.watch.debounce import Timing
 
 StatusLine = Callable[[str], None]
+
+
+_COLLECTED: Final = (20_000, 20, 20)
+"""When cycles are looked for: of what a question makes hardly anything is one, and by default one
+question in twenty waited while everything that is held for a large tree was gone through."""
 
 
 def run_service(
@@ -68,6 +73,7 @@ def run_service(
         # The command line holds the cycle collector back; what runs for days needs it. All that is
         # loaded stays to the end, and would be gone through while the first command waits.
         gc.freeze()
+        gc.set_threshold(*_COLLECTED)
         gc.enable()
 
         def when_up() -> None:
