@@ -32,7 +32,7 @@ class TokenCounter(Protocol):
 class CountCache:
     """Counts by the SHA-256 of the text's UTF-8 bytes; the least recently used go first."""
 
-    def __init__(self, max_entries: int = 65_536) -> None:
+    def __init__(self, max_entries: int = 16_384) -> None:
         self._max_entries = max_entries
         self._counts: OrderedDict[bytes, int] = OrderedDict()
         self._lock = threading.Lock()

@@ -239,21 +239,36 @@ def some_python(size: int, first: int = 0) -> bytes:
     return b"".join(made)
 
 
+# By how much the bounds are smaller, and with them what takes them to the end.
+SMALLER = pytest.mark.parametrize("smaller", [4, pytest.param(1, marks=pytest.mark.soak)])
+
+
+@SMALLER
 @pytest.mark.parametrize("line", [b"# c%d\n", b"   # c%d\n", b"\\\n\\\n\\\n"])
-def test_what_is_gone_over_again_and_again_is_given_up(line: bytes) -> None:
+def test_what_is_gone_over_again_and_again_is_given_up(
+    line: bytes, smaller: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At each comment the grammar looks through all that follow, for where the block ends."""
-    lines = (line % n if b"%" in line else line for n in range(128 * 1024 // len(line)))
+    # That takes time by the square.
+    monkeypatch.setattr(tractable, "MOST_READ", tractable.MOST_READ // smaller**2)
+    size = 128 * 1024 // smaller
+    lines = (line % n if b"%" in line else line for n in range(size // len(line)))
     source = some_python(6000) + b"".join(lines)
     assert parse(FileInput("a.py", source)).walk is None
     assert "def f0" in outline("a.py", source)
     # As many as people write are of no concern.
-    some = some_python(6000) + b"".join(b"# c%d\n" % n for n in range(3000))
+    some = some_python(6000) + b"".join(b"# c%d\n" % n for n in range(3000 // smaller))
     assert parse(FileInput("a.py", some)).walk is not None
 
 
-def test_what_fits_nowhere_is_given_up_wherever_it_stands() -> None:
+@SMALLER
+def test_what_fits_nowhere_is_given_up_wherever_it_stands(
+    smaller: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Good code stands at every place that is looked at beforehand."""
-    source, quarter = b"", 128 * 1024
+    monkeypatch.setattr(tractable, "MOST_UNFIT", tractable.MOST_UNFIT // smaller)
+    monkeypatch.setattr(tractable, "STEP", tractable.STEP // smaller)
+    source, quarter = b"", 128 * 1024 // smaller
     for end in range(quarter, 4 * quarter + 1, quarter):
         source += some_python(6000, first=end)
         source += b"".join(b"!x%d" % n for n in range((end - 2000 - len(source)) // 7)) + b"\n"
