@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from indexer.cli.group import cli
+from indexer.service.client import connect
 from tests.support.copies import copy_workspace
 from tests.support.processes import Forked
 from tests.support.processes import run as run_forked
+from tests.support.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -130,15 +131,19 @@ def scanned(workspace: Path, made: Path, merkle: Merkle) -> Path:
 
 @pytest.fixture
 def service(scanned: Path) -> Iterator[subprocess.Popen[str]]:
-    """A service for the small workspace in a process of its own, answering."""
+    """A service for the small workspace in a process of its own, its frames made."""
     running = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "watch"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    deadline = time.monotonic() + 30
-    while not (scanned / ".merkle" / "socket").exists() and time.monotonic() < deadline:
+
+    def is_done() -> bool:
         assert running.poll() is None, running.communicate()
-        time.sleep(0.02)
+        client = connect(scanned)
+        return client is not None and not client.get("/v1/status")["frames"]["missing"]
+
+    # Commands are let in before that, and what they give would depend on the moment.
+    wait_until(is_done, "the service has made all frames")
     yield running
     if running.poll() is None:
         running.kill()
