@@ -137,7 +137,7 @@ def _missing(frames: Frames, tree: Tree, rules: Rules) -> set[str] | int:
             # Whoever goes down into a folder asks for all that is in it.
             above = paths.split(path)[0]
             folder = tree.folder(above) if path else None
-            heads.load_heads(
+            heads.load_few(
                 [paths.join(above, name) for name in folder.entries] if folder else [path]
             )
         return heads.head(path, rules.type, agent)

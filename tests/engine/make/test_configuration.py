@@ -127,6 +127,19 @@ def test_frames_of_a_removed_type_are_not_read_one_by_one(
     assert len(read) <= 2
 
 
+def test_stale_frames_are_not_looked_up_folder_by_folder(
+    apart: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart.declare(BASE.replace('"summarize"', '{ use = "summarize", max_tokens = 99 }') + SECOND)
+    monkeypatch.setattr("indexer.engine.frames.few.FEW", 1)
+    apart.reopen()
+    store, asked = apart.engine.frames.store, list[object]()
+    some = store.heads_at
+    monkeypatch.setattr(store, "heads_at", lambda places: asked.append(places) or some(places))
+    assert apart.engine.status()["types"]["outline"]["stale"] == len(FOLDERS)
+    assert len(asked) <= 1
+
+
 def test_a_narrower_scope_leaves_the_rest_unmanaged(apart: Space) -> None:
     apart.declare(BASE + SECOND.replace("\nfile", '\nscope = "src/one"\nfile'))
     labels = apart.labels("text")
