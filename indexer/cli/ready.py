@@ -52,7 +52,11 @@ class Ready:
             waiting += [each.asker.fileno() for each in self._running if not each.told]
             if self._listener is not None:
                 waiting += [self._listener.fileno(), self._lifeline]
-            readable, _, _ = select.select(waiting, [], [])
+            # Not `select`, which knows no descriptor above 1023.
+            several = select.poll()
+            for one in waiting:
+                several.register(one, select.POLLIN)
+            readable = {one for one, _ in several.poll()}
             for each in list(self._running):
                 if each.lives in readable:
                     self._ended(each)

@@ -138,7 +138,9 @@ class Client:
 
     def _show_until_answered(self, connection: _socket.socket, mark: str, meter: Meter) -> None:
         """Ask now and then how far the service is, until its answer begins to come."""
-        while not select.select([connection], [], [], _LOOK_AGAIN)[0]:
+        answer = select.poll()
+        answer.register(connection, select.POLLIN)
+        while not answer.poll(_LOOK_AGAIN * 1000):
             # One that cannot tell may still answer what it was asked.
             with contextlib.suppress(MerkleError, KeyError, TypeError):
                 told = self.get("/v1/working", timeout=_TELLING)["working"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import socket
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from indexer.core.progress import Meter
 from indexer.errors import (
     CorruptError,
     ExitCode,
@@ -99,6 +101,25 @@ def test_what_is_posted(service: Service) -> None:
     assert head.startswith(b"POST /v1/x HTTP/1.1\r\n")
     assert b"Content-Type: application/json" in head.split(b"\r\n")
     assert json.loads(body) == sent
+
+
+def test_a_program_with_many_files_open_may_ask_and_be_shown_how_far_it_is(
+    service: Service,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this system lets nobody open as many")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2048, hard))
+    asking = service.answering(answer({"a": 1}))
+    several: list[int] = []
+    try:
+        while not several or several[-1] < 1024:
+            several.append(os.dup(0))
+        assert asking.post("/v1/x", {}, meter=Meter()) == {"a": 1}
+    finally:
+        for one in several:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_answer_comes_in_pieces(service: Service) -> None:
