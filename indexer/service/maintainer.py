@@ -34,6 +34,9 @@ _SERVER: Final = "server"
 _PASSING: Final = ("unreachable", "refused")
 """Why calls stop that may be answered another time."""
 
+_REST: Final = 20
+"""How many times as long as it took compacting rests where it was given up for an edit."""
+
 
 def _caps(settings: LlmSettings) -> Caps:
     """What a watcher may use: as much as a run, and no more calls than any watcher."""
@@ -75,6 +78,8 @@ class Maintainer:
         self._compaction: Compaction | None = None
         self._looked_at = 0
         """The newest root when it was last looked at whether compacting pays."""
+        self._compacted_for = self._compact_after = 0.0
+        """How long the present compaction took until now, and before when there is no other."""
         self._courier: NoteCourier | None = None
         self._unsigned: str | None = None
         """Why notes are not shared though they are to be."""
@@ -119,17 +124,27 @@ class Maintainer:
         """The tree or the configuration moved: plan anew."""
         self._drop_passes()
         if self._compaction is not None:
-            # For when there is nothing to do again.
+            # For when there is nothing to do again, and not at once: it starts over, and beside
+            # somebody who edits all the time it would never end.
             self._leave_compaction()
             self._looked_at = 0
+            now = self._engine.clock.monotonic()
+            self._compact_after = now + _REST * self._compacted_for
+            self.again_at = self._next_look()
         self._only_indexing = False
         self.due = True
 
     def try_again(self) -> None:
         """What failed has rested long enough."""
         self._backoff.take_up()
-        self.again_at = self._backoff.next_at()
+        self.again_at = self._next_look()
         self.begin()
+
+    def _next_look(self) -> float | None:
+        """When what failed, or compacting that was given up, has rested long enough."""
+        rests = self._compact_after > self._engine.clock.monotonic()
+        times = (self._backoff.next_at(), self._compact_after if rests else None)
+        return min(filter(None, times), default=None)
 
     def notice_job(self) -> None:
         """A job may have stored what calls for more, and no batch tells of it."""
@@ -244,15 +259,19 @@ class Maintainer:
         if self._compaction is None:
             if head is None or head.seq - self._looked_at < SAVES_BETWEEN:
                 return False
+            if self._engine.clock.monotonic() < self._compact_after:
+                return False
             self._looked_at = head.seq
             if not compacting_pays(self._engine):
                 return False
-            self._compaction = Compaction(self._engine, None)
+            self._compaction, self._compacted_for = Compaction(self._engine, None), 0.0
+        began = self._engine.clock.monotonic()
         try:
             done = self._compaction.step()
         except MerkleError:
             # Not worth a word to anybody unless the index fails too, which others will notice.
             done = True
+        self._compacted_for += self._engine.clock.monotonic() - began
         if done:
             self._leave_compaction()
         return not done
@@ -349,7 +368,7 @@ class Maintainer:
             self._backoff.failed(_SERVER)
         elif stopped is None and current.outcome.count("generated"):
             self._backoff.worked(_SERVER)
-        self.again_at = self._backoff.next_at()
+        self.again_at = self._next_look()
 
     def _answered(self) -> None:
         """Called by the thread of a call: there is something to take in."""

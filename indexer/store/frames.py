@@ -499,10 +499,10 @@ class FrameStore:
         )
         return {FrameId(row[1]): _stored(row) for row in rows}
 
-    def all_frames(self) -> list[StoredFrame]:
+    def all_frames(self) -> Iterator[StoredFrame]:
         """Every frame, oldest first."""
-        rows = self._database.rows(f"SELECT {_FRAME_COLUMNS} FROM frame_log ORDER BY seq, rowid")
-        return [_stored(row) for row in rows]
+        ordered = f"SELECT {_FRAME_COLUMNS} FROM frame_log ORDER BY seq, rowid"
+        return map(_stored, self._database.stream(ordered))
 
     def head_before(self, key: HeadKey, head: FrameId) -> StoredFrame | None:
         """The frame that a slot pointed to before it came to point to its present one."""

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from indexer.core.clock import ManualClock
+from indexer.engine.durable.compact import Compaction
+from indexer.service.maintainer import Maintainer
 from indexer.service.workspace import Workspace
+from tests.support.space import Space
 from tests.support.waiting import wait_until
 
 Start = Callable[..., Any]
@@ -60,3 +64,49 @@ def test_it_compacts_by_itself_when_it_pays(
         assert workspace.validate()["errors"] == []
         notes = workspace.list_frames("module.py", frame_type="note", content=True)["frames"]
         assert [one["content"] for one in notes] == ["kept"]
+
+
+def test_beside_somebody_who_edits_all_the_time_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(1)
+    one = Compaction.step
+
+    def a_second(self: Compaction) -> bool:
+        clock.advance(1)
+        return one(self)
+
+    monkeypatch.setattr(Compaction, "step", a_second)
+    monkeypatch.setattr("indexer.engine.durable.compact.SAVES_BETWEEN", 1)
+    monkeypatch.setattr("indexer.engine.durable.compact.compacting_pays", lambda engine: True)
+    space = Space(clock=clock)
+    try:
+        space.write("a.py", "a = 1\n")
+        maintainer = Maintainer(space.engine)
+
+        def edit_and_make_frames() -> None:
+            space.settle()
+            maintainer.begin()
+            while maintainer.due and "compacting" not in maintainer.doing:
+                maintainer.step()
+
+        edit_and_make_frames()
+        assert maintainer.doing == ("compacting",)
+        maintainer.step()
+        space.write("a.py", "a = 2\n")
+        given_up = clock.monotonic()
+        edit_and_make_frames()
+        assert maintainer.doing == ()
+        # Two steps of a second each were for nothing.
+        assert maintainer.again_at is not None
+        assert maintainer.again_at - given_up == pytest.approx(40)
+        clock.advance(38)
+        edit_and_make_frames()
+        assert maintainer.doing == ()
+        clock.advance(4)
+        maintainer.try_again()
+        while maintainer.due:
+            maintainer.step()
+            assert maintainer.doing in {("compacting",), ()}
+        assert space.engine.sql(COMPACTED)["rows"] != []
+        assert maintainer.again_at is None
+    finally:
+        space.close()
