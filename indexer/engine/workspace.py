@@ -187,7 +187,7 @@ class Engine:
         if old is not None and not self.trees.relisted:
             listed: str | None = old.listed
         elif self.recorded.looked_at or self.recorded.in_memory:
-            listings = self.trees.listings()
+            listings = self.recorded.listings()
             listed = None if listings is None else write_listings(self.layout, listings)
         else:
             return None
@@ -212,7 +212,7 @@ class Engine:
         """Take over what was seen before the database was opened, or while it was."""
         self.scopes, self._observed, self._began = first.scopes, first.observed, first.began
         if first.standing is not None:
-            self.recorded.remember(first.listings)
+            self.recorded.remember(first.listings, ends_soon=not self.in_turns)
 
     @property
     def has_looked_first(self) -> bool:
