@@ -23,6 +23,8 @@ class RecordedTree:
         self._listed: Tree | None = None
         """The tree whose listings are in the store; None when that is not known in memory."""
         self._remarks: Remarks | None = None
+        self.changed: list[str] = []
+        """Some of what the last look at everything found changed: all of it, where that is few."""
         self.looked_at = False
         """Whether everything was compared with the disk."""
         self._largest: tuple[Tree, list[str]] | None = None

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from indexer.core import filestat, paths
 from indexer.core.changes import (
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 OnFolder = Callable[[str], None]
+
+_KEPT: Final = 100
+"""Changed paths that are kept in mind for what is made of them next."""
 
 
 def scan(
@@ -230,6 +233,7 @@ def _record_look(
         if remarks != engine.trees.remarks():
             engine.trees.put_remarks(remarks)
         recorded.replace(None, remarks, listed=False)
+        recorded.changed = []
         return head, [], []
     tree = looked.tree
     listings = recorded.listings_of(tree)
@@ -249,6 +253,7 @@ def _record_look(
     else:
         engine.trees.refresh(listings, head.seq, remarks)
     recorded.replace(tree, remarks, listed=True)
+    recorded.changed = [change.path for change in changes[:_KEPT]]
     return head, changes, carried
 
 
