@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
@@ -33,8 +33,7 @@ class DamagedFormatError(CorruptError):
     code = "format_damaged"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The paths of one workspace's own files."""
 
     root: Path

@@ -51,7 +51,7 @@ _PLANNED: Final = 5000
 """Frames that are planned at a time."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OnePass:
     """Passes over one declared type, a stored chunk at a time."""
 

@@ -103,7 +103,7 @@ class _Input(NamedTuple):
     is_guess: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Totals:
     """What a plan comes to."""
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from indexer.core.progress import Progress, begin, meter_of
 from indexer.engine.frames.types import FrameType
@@ -41,8 +40,7 @@ class NoPriceError(UsageError):
     code = "no_price"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What whoever asks for a run allows it."""
 
     max_calls: int | None = None

@@ -6,9 +6,8 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.changes import (
@@ -315,16 +314,15 @@ def _merged(
 # -- looking
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(NamedTuple):
     """What a look at the whole workspace found; `tree` is None when nothing moved at all."""
 
     tree: Tree | None
     hashed: int
-    skipped: list[Remark] = field(default_factory=list)
-    unreadable: list[Remark] = field(default_factory=list)
-    linked: frozenset[str] = frozenset()
-    nodes: list[Node] = field(default_factory=list)
+    skipped: list[Remark]
+    unreadable: list[Remark]
+    linked: frozenset[str]
+    nodes: Sequence[Node] = ()
     """All there are, where they were put together on the way."""
 
 
