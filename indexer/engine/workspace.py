@@ -54,6 +54,15 @@ if TYPE_CHECKING:
     from indexer.store.journal import Journal
 
 
+def load_frames() -> tuple[type[Frames], type[Records]]:
+    """What frames, and the journal with them, are opened by."""
+    # Imported late: a scan needs none of it.
+    from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.opened import Frames
+
+    return Frames, Records
+
+
 class Engine:
     """One workspace, owned by this process while it is open."""
 
@@ -277,10 +286,7 @@ class Engine:
         return self._records
 
     def _open_frames(self) -> None:
-        # Imported late: a scan needs none of it.
-        from indexer.engine.durable.journal import Records
-        from indexer.engine.frames.opened import Frames
-
+        Frames, Records = load_frames()
         with self._opening:
             if self._frames is not None:
                 return
