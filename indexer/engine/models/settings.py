@@ -298,10 +298,13 @@ def _windows(section: Mapping[str, Any], file: str) -> dict[str, int]:
 
 
 def _prices(section: Mapping[str, Any], file: str) -> dict[str, Price]:
-    found = {}
-    for model, value in _table(section, "prices", file).items():
-        from indexer.generators.llm.budget import Price
+    table = _table(section, "prices", file)
+    if not table:
+        return {}
+    from indexer.generators.llm.budget import Price
 
+    found = {}
+    for model, value in table.items():
         shown = f"{file}: llm.prices.{on_screen(model)}"
         if not isinstance(value, dict) or set(value) != {"input", "output"}:
             raise ConfigError(
