@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -109,13 +108,12 @@ class Layout(NamedTuple):
         return self.folder / "format.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """What `init` recorded."""
 
     hash_name: str
     version: int = FORMAT
-    ids: tuple[str, ...] = field(default=(), compare=False)
+    ids: tuple[str, ...] = ()
     """What it is known by where it was made or adopted, newest first; older ones have none."""
 
 
