@@ -64,6 +64,7 @@ HOMES = {
 
 # Imports inside a function, each for a command that must start fast or a part that is optional.
 LATE = {
+    "cli.autostart": {"indexer.service.served"},  # few commands start another process
     "cli.doctor": {"indexer.engine.durable.repair"},  # a missing package is to be reported
     "cli.failures": {"traceback"},  # only for a mistake of ours
     # only for a command that does not exist; only where a workspace was opened here
@@ -113,7 +114,23 @@ LATE = {
     # only where the file of a generated frame is gone
     "engine.frames.states": {"indexer.engine.search.manifests"},
     "engine.durable.salvage": {"indexer.engine.sessions"},
-    "engine.make.processes": {"concurrent.futures"},  # loads `logging`; a few files need none
+    # most workspaces declare no model
+    "engine.frames.types": {"indexer.engine.models.settings", "indexer.generators.llm.options"},
+    "engine.make.plan": {"indexer.engine.models.settings", "indexer.generators.llm.writer"},
+    "engine.make.run": {
+        "indexer.engine.models.calls",
+        "indexer.engine.models.intake",
+        "indexer.engine.models.model_pass",
+        "indexer.engine.models.settings",
+    },
+    "engine.models.prompt_files": {"indexer.generators.llm.prompts"},
+    "engine.models.settings": {
+        "indexer.generators.llm.budget",
+        "indexer.generators.llm.client",
+    },
+    "engine.team.memo": {"indexer.engine.models.calls", "indexer.engine.models.intake"},
+    # only where such a process is started
+    "engine.make.processes": {"concurrent.futures", "pickle", "queue", "subprocess"},
     "engine.search.corpus": {"indexer.engine.search.stored_corpus"},  # a service does without
     "engine.durable.validate": {
         "indexer.engine.durable.code_checks",  # many workspaces have nothing but files

@@ -11,7 +11,6 @@ from indexer.cli.output import print_text
 from indexer.cli.progress import is_terminal
 from indexer.engine.settings import load_settings
 from indexer.errors import MerkleError
-from indexer.service.served import IDLE_EXIT, spawn_service
 
 LARGE: Final = 20_000
 """Files from which on looking at all of them takes longer than a person likes to wait."""
@@ -21,6 +20,9 @@ def start_if_large(root: Path, files: int) -> None:
     """Start a service that ends when it is idle, and say so: in a terminal, never in CI."""
     if files <= LARGE or not is_terminal() or os.environ.get("CI"):
         return
+    # Imported late: few commands start another process.
+    from indexer.service.served import IDLE_EXIT, spawn_service
+
     with contextlib.suppress(MerkleError, OSError):
         if load_settings(root).autostart:
             spawn_service(root)

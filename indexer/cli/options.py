@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Globals:
     """The global options as given so far; the one after the command wins."""
 

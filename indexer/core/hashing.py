@@ -34,7 +34,7 @@ def prefixed(field: bytes) -> bytes:
     return _length(field) + field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WorkspaceHash:
     """The hash a workspace was initialised with, and the ids made from it."""
 

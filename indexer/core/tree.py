@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from copy import copy
-from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 from indexer.core import filestat, paths
@@ -265,8 +264,7 @@ def _minus(totals: Totals, entry: Entry) -> Totals:
     return Totals(*(a - b for a, b in zip(totals, _of_entry(entry), strict=True)))
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """A workspace at one moment."""
 
     algorithm: WorkspaceHash

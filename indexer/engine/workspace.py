@@ -54,6 +54,15 @@ if TYPE_CHECKING:
     from indexer.store.journal import Journal
 
 
+def load_frames() -> tuple[type[Frames], type[Records]]:
+    """What frames, and the journal with them, are opened by."""
+    # Imported late: a scan needs none of it.
+    from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.opened import Frames
+
+    return Frames, Records
+
+
 class Engine:
     """One workspace, owned by this process while it is open."""
 
@@ -187,7 +196,7 @@ class Engine:
         if old is not None and not self.trees.relisted:
             listed: str | None = old.listed
         elif self.recorded.looked_at or self.recorded.in_memory:
-            listings = self.trees.listings()
+            listings = self.recorded.listings()
             listed = None if listings is None else write_listings(self.layout, listings)
         else:
             return None
@@ -212,7 +221,7 @@ class Engine:
         """Take over what was seen before the database was opened, or while it was."""
         self.scopes, self._observed, self._began = first.scopes, first.observed, first.began
         if first.standing is not None:
-            self.recorded.remember(first.listings)
+            self.recorded.remember(first.listings, ends_soon=not self.in_turns)
 
     @property
     def has_looked_first(self) -> bool:
@@ -277,10 +286,7 @@ class Engine:
         return self._records
 
     def _open_frames(self) -> None:
-        # Imported late: a scan needs none of it.
-        from indexer.engine.durable.journal import Records
-        from indexer.engine.frames.opened import Frames
-
+        Frames, Records = load_frames()
         with self._opening:
             if self._frames is not None:
                 return

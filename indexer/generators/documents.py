@@ -35,7 +35,7 @@ class Heading(NamedTuple):
     line: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Document:
     """What a document says of itself, and its headings."""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from typing import TYPE_CHECKING, Any, cast
 
 from indexer.generators.base import GeneratorBrokenError
 from indexer.generators.grammars import grammar
@@ -91,7 +94,7 @@ def parser_of(language: str) -> Parser:
 def _language(language: str) -> Language:
     distribution, function = GRAMMARS[language]
     try:
-        pointer = getattr(import_module(distribution.replace("-", "_")), function)()
+        pointer = getattr(_binding(distribution.replace("-", "_")), function)()
         return cast("Language", import_module("tree_sitter").Language(pointer))
     except (ImportError, AttributeError, ValueError) as error:
         raise GeneratorBrokenError(
@@ -99,3 +102,19 @@ def _language(language: str) -> Language:
             f" {error}",
             hint=f"reinstall it: pip install --force-reinstall {distribution}",
         ) from error
+
+
+def _binding(package: str) -> Any:
+    """A grammar's extension module, without the package around it where that is not loaded.
+
+    The package would load `importlib.resources` for queries that nobody asks for, which takes
+    longer than the grammar.
+    """
+    around = None if package in sys.modules else find_spec(package)
+    name, places = f"{package}._binding", around and around.submodule_search_locations
+    spec = PathFinder.find_spec(name, places) if places else None
+    if spec is None or spec.loader is None:
+        return import_module(package)
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from indexer.generators.comments import first_said, is_boilerplate
@@ -60,14 +59,13 @@ KEEP: Final = True
 Handler = Callable[["Node", "Walk"], Next]
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
+class Grammar(NamedTuple):
     """What to do with which type of node of one language."""
 
     handlers: Mapping[str, Handler]
     tidy: Tidy
     comments: frozenset[str] = frozenset()
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = {}
     """What a node of a type declares."""
     nested: tuple[bytes, ...] = ()
     """What a function's body has one of when there are functions or classes in it."""
@@ -77,26 +75,25 @@ NESTED_KINDS: Final = frozenset(("function", "class"))
 """What is of interest inside functions."""
 
 
-@dataclass(slots=True)
 class Walk:
     """What has been collected so far, and where the walk is."""
 
-    source: bytes
-    grammar: Grammar
-    symbols: list[Symbol] = field(default_factory=list)
-    imports: set[bytes] = field(default_factory=set)
-    doc: bytes = b""
-    partial: bool = False
-    left_out: int = 0
-    depth: int = 0
-    hidden: bool = False
-    prefixes: list[bytes] = field(default_factory=list)
-    _shown: int = 0
-    _tidied: dict[bytes, bytes] = field(default_factory=dict)
-    _comments: list[Node] = field(default_factory=list)
-    _comments_end: int = 0
-    _last: Node | None = None
-    _outer: Node | None = None
+    def __init__(self, source: bytes, grammar: Grammar) -> None:
+        self.source, self.grammar = source, grammar
+        self.symbols: list[Symbol] = []
+        self.imports: set[bytes] = set()
+        self.doc = b""
+        self.partial = False
+        self.left_out = 0
+        self.depth = 0
+        self.hidden = False
+        self.prefixes: list[bytes] = []
+        self._shown = 0
+        self._tidied: dict[bytes, bytes] = {}
+        self._comments: list[Node] = []
+        self._comments_end = 0
+        self._last: Node | None = None
+        self._outer: Node | None = None
 
     @property
     def tidy(self) -> Tidy:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
@@ -34,19 +33,18 @@ _DEFAULT_LEVEL, _SECRET_LEVEL, _EXCLUDE_LEVEL, _ROOT_LEVEL, _FORCED_LEVEL = 0, 1
 _WILD: Final = re.compile(rb"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One line of a rule file."""
 
     pattern: str
     source: str
     line: int
     negated: bool
-    dir_only: bool = field(repr=False)
-    rank: int = field(repr=False)  # the highest matching one decides
-    sweeps: bool = field(repr=False)  # re-includes by wildcards, and so no secret file
-    file_only: bool = field(repr=False)  # git has no way to say it; built-in rules need it
-    trails: tuple[Trail, ...] = field(repr=False, compare=False)
+    dir_only: bool
+    rank: int  # the highest matching one decides
+    sweeps: bool  # re-includes by wildcards, and so no secret file
+    file_only: bool  # git has no way to say it; built-in rules need it
+    trails: tuple[Trail, ...]
 
 
 def _rule(line: bytes, source: str, number: int, rank: int) -> Rule:

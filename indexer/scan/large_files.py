@@ -6,9 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.hashing import WorkspaceHash
@@ -38,8 +37,7 @@ class _LeftError(Exception):
     """Nobody wants to know any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """One reading of one file as it was."""
 
     path: str

@@ -19,7 +19,7 @@ from indexer.scan.scopes import RULE_FILES
 from indexer.scan.walk import MAX_DEPTH, Remark, Walker, not_read, reason_of
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Reconciled:
     """A tree brought up to date in the places that were named."""
 

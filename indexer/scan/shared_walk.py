@@ -56,14 +56,14 @@ Given = TypeVar("Given")
 
 def listed_parts(listings: Mapping[str, Listing]) -> list[Part]:
     """The folders that processes take one after the other; none where that does not pay."""
-    total = listing.nodes_in(listings[paths.ROOT]) if listings else 0
-    if total < max(_WORTH, 1):
+    if not _is_worth(listings):
         return []
-    nodes_in, most = listing.nodes_in, max(total // _SHARE, _SMALLEST)
+    nodes_in = listing.nodes_in
+    most = max(nodes_in(listings[paths.ROOT]) // _SHARE, _SMALLEST)
     nodes = {path: nodes_in(found) for path, found in listings.items()}
     heavy: dict[str, list[str]] = {path: [] for path, count in nodes.items() if count > most}
     for path in nodes:
-        parent, name = paths.split(path)
+        parent, _, name = path.rpartition("/")
         if path not in heavy and parent in heavy:
             heavy[parent].append(name)
     parts: list[tuple[int, Part]] = []
@@ -82,6 +82,10 @@ def listed_parts(listings: Mapping[str, Listing]) -> list[Part]:
     return [part for _, part in sorted(parts, key=_SIZE, reverse=True)]
 
 
+def _is_worth(listings: Mapping[str, Listing]) -> bool:
+    return bool(listings) and listing.nodes_in(listings[paths.ROOT]) >= _WORTH
+
+
 def is_worth_reading(root: os.PathLike[str], scopes: Scopes) -> bool:
     """Whether there is so much that a first reading is better shared."""
     count = 0
@@ -98,26 +102,31 @@ def _folders(path: os.PathLike[str] | str) -> list[str]:
 
 
 def walk_shared(
-    walker: Walker, parts: Sequence[Part] | None, meanwhile: Callable[[], object] | None = None
+    walker: Walker,
+    listings: Mapping[str, Listing] | None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> Observed:
     """What `walker.walk()` finds, by as many processes as there are processors for.
 
-    Without `parts` they are found on the way. `meanwhile` is done here once others have work.
+    What each takes follows from the `listings`; without them it is found on the way. `meanwhile`
+    is done here once others have work.
     """
-    processes = min(len(os.sched_getaffinity(0)), _MOST) if _may_fork() and parts != [] else 1
+    forks = _may_fork() and (listings is None or _is_worth(listings))
+    processes = min(len(os.sched_getaffinity(0)), _MOST) if forks else 1
     if processes == 1:
         return walker.walk()
     with contextlib.ExitStack() as stack:
         line = stack.enter_context(contextlib.closing(_Line()))
-        work = _read_first if parts is None else _look_at
+        work = _read_first if listings is None else _look_at
         others = [
             stack.enter_context(_beside(work, walker, line, keeps=(line.reading,)))
             for _ in range(processes - 1)
         ]
-        if parts is None:
+        if listings is None:
             observed = walker.walk(leave=line.leave)
         else:
-            given = line.put_all(parts)
+            # While the others read the rules, which they need first.
+            given = line.put_all(listed_parts(listings))
             observed = walker.walk(leave=lambda path, names: _without(given, path, names))
         if meanwhile is not None:
             meanwhile()
@@ -127,7 +136,7 @@ def walk_shared(
             wanted = [name for name in names if paths.join(parent, name) in left]
             for path, seen in walker.walk_each(parent, wanted):
                 del left[path]
-                observed.join(seen if parts is not None else _put_together(walker, path, seen))
+                observed.join(seen if listings is not None else _put_together(walker, path, seen))
         for other in others:
             _take(observed, walker, other(), left)
         for path in left:
@@ -335,6 +344,8 @@ def _read_first(walker: Walker, line: _Line) -> bytes:
 
 def _looked_at(walker: Walker, line: _Line) -> Iterator[tuple[str, Observed]]:
     mine = _copy(walker)
+    with contextlib.suppress(OSError):
+        mine.scopes.of(paths.ROOT)
     for parent, names in _drawn(line.reading):
         # One that cannot be opened is left to who asked, and knows what to say.
         yield from mine.walk_each(parent, names)

@@ -47,7 +47,7 @@ class StoredFolder(NamedTuple):
     nodes: list[Node]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SeenFolder:
     """What a walk found in one folder; `entries` is None when it is as it was before."""
 
@@ -102,7 +102,7 @@ Leave = Callable[[str, list[str]], list[str]]
 """Which of the folders in a folder are not left to somebody else."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Observed:
     """The outcome of a walk: folders in the order they were entered, parents first."""
 
@@ -151,7 +151,7 @@ OWN: Final = "the index's own database"
 """Why a file is skipped that is the database under another name: reading it drops its lock."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Walker:
     """Walks a workspace or one folder of it."""
 

@@ -60,7 +60,9 @@ def _load_engine() -> type[Engine]:
 
 def _load_ahead(name: str, open_it: Callable[[], None]) -> None:
     """Open the database, which takes little of the interpreter, while an operation is loaded."""
-    _load_engine()
+    # Imported late: with a service running, a command never needs the database library.
+    from indexer.engine.workspace import load_frames
+
     failed: list[BaseException] = []
 
     def opened() -> None:
@@ -72,7 +74,8 @@ def _load_ahead(name: str, open_it: Callable[[], None]) -> None:
     opening = threading.Thread(target=opened)
     opening.start()
     try:
-        _ = OPERATIONS[name].function
+        _ = OPERATIONS[name].function, OPERATIONS["scan"].function
+        load_frames()
     finally:
         opening.join()
     if failed:

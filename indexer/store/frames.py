@@ -41,7 +41,7 @@ class Agent(NamedTuple):
     capabilities: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FrameBatch:
     """New frames with all that belongs to them, stored whole or not at all."""
 

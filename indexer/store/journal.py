@@ -8,7 +8,6 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -58,13 +57,12 @@ class DamagedJournalError(CorruptError):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class Salvage:
+class Salvage(NamedTuple):
     """What a damaged journal still holds, what is wrong with it, and which numbers are gone."""
 
-    records: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)
-    gone: list[range] = field(default_factory=list)
+    records: list[tuple[int, dict[str, Any]]]
+    damaged: list[str]
+    gone: list[range]
 
 
 @contextlib.contextmanager
@@ -239,7 +237,7 @@ def check(folder: Path, tail: _Tail | None = None) -> list[Problem]:
 def salvage(folder: Path) -> Salvage:
     """Every record that is intact by itself, in order of number, and what is wrong or gone."""
     found: dict[int, dict[str, Any]] = {}
-    result = Salvage()
+    result = Salvage([], [], [])
     if not folder.exists():
         result.damaged.append(f"{folder} is missing")
         return result

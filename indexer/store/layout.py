@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
@@ -33,8 +32,7 @@ class DamagedFormatError(CorruptError):
     code = "format_damaged"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The paths of one workspace's own files."""
 
     root: Path
@@ -110,13 +108,12 @@ class Layout:
         return self.folder / "format.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """What `init` recorded."""
 
     hash_name: str
     version: int = FORMAT
-    ids: tuple[str, ...] = field(default=(), compare=False)
+    ids: tuple[str, ...] = ()
     """What it is known by where it was made or adopted, newest first; older ones have none."""
 
 

@@ -14,7 +14,6 @@ import os
 import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, cast
 
@@ -79,8 +78,7 @@ class Record(NamedTuple):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """Something wrong in a journal, and where."""
 
     path: Path

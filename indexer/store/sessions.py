@@ -53,7 +53,7 @@ class SessionName(NamedTuple):
     deleted_ns: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SessionRows:
     """New rows of sessions, stored in the transaction of the batch that carries them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -41,8 +40,7 @@ class Listings(NamedTuple):
     """Whether these are all there are, and whatever else is stored goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """One step from a recorded tree to the next, to be stored whole or not at all."""
 
     tree: Tree

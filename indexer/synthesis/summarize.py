@@ -139,7 +139,7 @@ class Summarize:
         return text
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Draft:
     """The text as planned so far."""
 

@@ -53,6 +53,14 @@ def test_commands_off_a_terminal_never_load_rich(scanned: Path) -> None:
         assert not [each for each in loaded if each.startswith(("rich", "starlette"))]
 
 
+def test_one_edit_loads_neither_models_nor_what_starts_processes(scanned: Path) -> None:
+    (scanned / "src" / "main.py").write_text("def main() -> None:\n    return None\n")
+    loaded = modules_after("watch", "--once", cwd=scanned)
+    assert "tree_sitter_python._binding" in loaded
+    rare = ("indexer.generators.llm.", "indexer.engine.models.calls", "subprocess", "pickle")
+    assert not [each for each in loaded if each.startswith((*rare, "importlib.resources"))]
+
+
 def test_beside_a_service_no_command_loads_the_database(service: object, scanned: Path) -> None:
     lines = (
         ["get-node", "src"], ["list-frames", "src"], ["get-head", "src"], ["regenerate"],

@@ -68,7 +68,7 @@ def both(root: Path, tree: Tree) -> tuple[Observed, Observed]:
     def walker() -> Walker:
         return Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
 
-    return walker().walk(), walk_shared(walker(), listed_parts(listings))
+    return walker().walk(), walk_shared(walker(), listings)
 
 
 def agree(tree: Tree, alone: Observed, shared: Observed) -> None:
@@ -280,7 +280,7 @@ def test_nothing_is_forked_beside_other_threads(
     try:
         listings = listings_of(tree)
         before = ListingsBefore(listings, HASH.size)
-        found = walk_shared(Walker(root, HASH, Scopes(root), before, LATER), listed_parts(listings))
+        found = walk_shared(Walker(root, HASH, Scopes(root), before, LATER), listings)
     finally:
         done.set()
         other.join()

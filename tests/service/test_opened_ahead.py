@@ -23,7 +23,13 @@ class Command(Workspace):
     may_fork = True
 
 load = module._load_ahead
-module._load_ahead = lambda *given: (noted.append("ahead"), load(*given))
+
+def load_ahead(*given):
+    noted.append("ahead")
+    load(*given)
+    assert {"indexer.engine.tree.scan", "indexer.engine.durable.journal"} <= sys.modules.keys()
+
+module._load_ahead = load_ahead
 
 def once(edit=lambda: None):
     from indexer.engine.make import commands

@@ -149,7 +149,7 @@ def _repair_journal(
 ) -> None:
     """Write the journal anew when it is damaged, or lacks what the database still has."""
     problems: list[object] = ["it is missing"]
-    saved = journal.Salvage()
+    saved = journal.Salvage([], [], [])
     if layout.journal.exists():
         problems = list(journal.check(layout.journal))
         saved = journal.salvage(layout.journal)

@@ -25,7 +25,7 @@ from indexer.regenerate.plan import Rules
 from indexer.store.frames import FrameBatch, FrameStore, ModelResult, NoteState
 from indexer.store.postings import AT_ONCE, PostingStore, index_bodies, number_bodies
 
-_AT_ONCE: Final = 5000
+PLACES_AT_ONCE: Final = 5000
 """Paths whose heads are looked for without loading those of all others."""
 
 Live = tuple[Slot, Head]
@@ -172,7 +172,7 @@ class HeadCache:
     def load_few(self, places: Collection[str]) -> None:
         """The same, for whoever may go on and on: in the end it is better to load all."""
         if self._slots is None:
-            if len(places) <= _AT_ONCE and self._few.is_one():
+            if len(places) <= PLACES_AT_ONCE and self._few.is_one():
                 self._few.load_heads(places)
             else:
                 _ = self.slots

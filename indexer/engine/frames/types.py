@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from indexer.core import paths, secrets
 from indexer.core.frames import (
@@ -21,7 +21,6 @@ from indexer.core.hashing import prefixed
 from indexer.core.tokens import TiktokenCounter
 from indexer.engine.frames.proofs import OtherTypes
 from indexer.engine.models.prompt_files import own_prompts, prompt_contents, read_prompt
-from indexer.engine.models.settings import load_llm_settings
 from indexer.engine.settings import (
     FILE,
     TRUST,
@@ -34,8 +33,7 @@ from indexer.engine.settings import (
 from indexer.errors import UsageError
 from indexer.generators import base as generators
 from indexer.generators.base import Generator
-from indexer.generators.llm.options import make_writer
-from indexer.generators.llm.writer import ModelWriter
+from indexer.generators.llm import MODEL
 from indexer.generators.registry import (
     custom_policy,
     generator_names,
@@ -47,11 +45,13 @@ from indexer.synthesis import base as policies
 from indexer.synthesis.base import Policy, Tokens
 from indexer.synthesis.registry import make_policy, policy_names
 
+if TYPE_CHECKING:
+    from indexer.generators.llm.writer import ModelWriter
+
 DEFAULT_TYPES: Final[dict[str, Any]] = {"outline": {"file": "outline", "folder": "summarize"}}
 DEFAULT_POLICY: Final = "concatenate"
 """How frames of a type that is not declared are put together."""
 _KEYS: Final = {"scope", "file", "folder", "input", "verify", "share"}
-MODEL: Final = ModelWriter.name
 TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 
 
@@ -74,7 +74,7 @@ class FileMaker(NamedTuple):
     @property
     def writer(self) -> ModelWriter | None:
         """What asks a model, where a model writes these frames."""
-        return self.generator if isinstance(self.generator, ModelWriter) else None
+        return cast("ModelWriter", self.generator) if self.name == MODEL else None
 
 
 class FolderMaker(NamedTuple):
@@ -90,7 +90,7 @@ class FolderMaker(NamedTuple):
     @property
     def writer(self) -> ModelWriter | None:
         """What asks a model, where a model writes these frames."""
-        return self.policy if isinstance(self.policy, ModelWriter) else None
+        return cast("ModelWriter", self.policy) if self.name == MODEL else None
 
 
 class FrameType(NamedTuple):
@@ -168,7 +168,7 @@ class DeclaredTypes:
         return hashlib.sha256(repr(declared).encode()).hexdigest()
 
 
-MakeWriter = Callable[[str, Mapping[str, object]], ModelWriter]
+MakeWriter = Callable[[str, Mapping[str, object]], "ModelWriter"]
 
 
 def load_types(root: Path, size_limit: int, tokens: Tokens) -> dict[str, FrameType]:
@@ -177,6 +177,10 @@ def load_types(root: Path, size_limit: int, tokens: Tokens) -> dict[str, FrameTy
     types: dict[str, FrameType] = {}
 
     def write(kind: str, options: Mapping[str, object]) -> ModelWriter:
+        # Imported late: most workspaces declare no model.
+        from indexer.engine.models.settings import load_llm_settings
+        from indexer.generators.llm.options import make_writer
+
         windows = load_llm_settings(root).window_of
         return make_writer(kind, options, windows, lambda path: read_prompt(root, path))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from indexer.core import paths
 from indexer.core.frames import body_hash
@@ -21,8 +22,8 @@ from indexer.engine.make.workers import (
     Maker,
     read_exactly,
 )
-from indexer.generators.base import FileInput
-from indexer.generators.llm.writer import ModelWriter
+from indexer.generators.base import FileInput, Generator
+from indexer.synthesis.base import Policy
 
 
 class Computing:
@@ -69,9 +70,9 @@ class Computing:
         if self._pool is None:
             maker = self._type.file
             assert maker is not None
-            assert not isinstance(maker.generator, ModelWriter)
+            assert maker.writer is None
             sent = Maker(maker.name, tuple(maker.options.items()), maker.verify)
-            self._pool = GeneratorPool(self._frames, maker.generator, sent)
+            self._pool = GeneratorPool(self._frames, cast(Generator, maker.generator), sent)
         return self._pool
 
     def _run_on(self, source: TextSource) -> Generated:
@@ -83,7 +84,7 @@ class Computing:
         maker = self._type.file
         if maker is None or not maker.verify or made.body is None:
             return made
-        assert not isinstance(maker.generator, ModelWriter)
+        assert maker.writer is None
         code = Code(maker.name, maker.options, maker.generator.fingerprint_parts())
         try:
             if isinstance(source, FileSource):
@@ -104,13 +105,14 @@ class Computing:
     def _synthesized(self, source: FolderSource) -> Generated:
         maker = self._type.folder
         assert maker is not None
-        assert not isinstance(maker.policy, ModelWriter)
+        assert maker.writer is None
+        policy = cast(Policy, maker.policy)
         inputs = self._bodies.inputs_of(source.bodies)
         try:
-            body = maker.policy.synthesize(inputs)
+            body = policy.synthesize(inputs)
             body_hash(body)
             if maker.verify:
-                parts = maker.policy.fingerprint_parts()
+                parts = policy.fingerprint_parts()
                 tokenizer = self._frames.declared.tokens.tokenizer
                 code = Code(maker.name, maker.options, parts, tokenizer)
                 self._second_run("folder", code).check(body, inputs)

@@ -20,7 +20,7 @@ class Event(NamedTuple):
     """The children whose stale frames stand in the way, where it is them."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Outcome:
     """What a regeneration did."""
 

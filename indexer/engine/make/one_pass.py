@@ -19,6 +19,7 @@ from indexer.core.frames import Action, BodyHash, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
+from indexer.engine.frames.heads import PLACES_AT_ONCE
 from indexer.engine.frames.proofs import unproved
 from indexer.engine.frames.recipe import file_key
 from indexer.engine.frames.types import FrameType, others_than
@@ -50,7 +51,7 @@ _PLANNED: Final = 5000
 """Frames that are planned at a time."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OnePass:
     """Passes over one declared type, a stored chunk at a time."""
 
@@ -343,6 +344,8 @@ def one_pass(
     patience: float | None = None,
 ) -> OnePass:
     """A pass over a type of an open workspace, as its tree is now."""
+    if engine.as_scanned:
+        _load_heads(engine)
     bodies = Bodies(engine.frames.heads)
     team = TeamMemo(
         lambda: engine.exchange, engine.frames.heads, engine.records, bodies.texts,
@@ -360,3 +363,17 @@ def one_pass(
         patient,
         pace=Pace(engine.clock.monotonic, CHUNK) if engine.in_turns else None,
     )
+
+
+def _load_heads(engine: Engine) -> None:
+    """Read at once the heads that a look for what is stale asks for, from the root to a change."""
+    folders = dict.fromkeys(
+        folder for path in engine.recorded.changed for folder in paths.ancestors(path)
+    )
+    wanted = list(folders)
+    for path in folders:
+        entry = engine.tree.get(path)
+        if entry is not None and entry.folder is not None:
+            wanted += (paths.join(path, name) for name in entry.folder.entries)
+    if len(wanted) <= PLACES_AT_ONCE:
+        engine.frames.heads.load_heads(wanted)

@@ -21,17 +21,16 @@ from indexer.engine.frames.types import FrameType
 from indexer.engine.make.blocked import blocked
 from indexer.engine.make.events import Event
 from indexer.engine.make.workers import FileSource, read_exactly
-from indexer.engine.models.settings import LlmSettings, load_llm_settings
 from indexer.errors import MerkleError
 from indexer.generators.base import FileInput
-from indexer.generators.llm.budget import NOTHING
-from indexer.generators.llm.writer import Known, ModelWriter, Request
 from indexer.regenerate.plan import Step, stale_steps, waves
 from indexer.synthesis.base import ChildInput
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
+    from indexer.engine.models.settings import LlmSettings
     from indexer.engine.team.exchange import Exchange
+    from indexer.generators.llm.writer import Known, ModelWriter, Request
 
 HERE: Final = "here"
 TEAM: Final = "team"
@@ -104,7 +103,7 @@ class _Input(NamedTuple):
     is_guess: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Totals:
     """What a plan comes to."""
 
@@ -117,7 +116,7 @@ class Totals:
     """Why the team could not be asked."""
     tokens: int = 0
     tokens_out: int = 0
-    cost: Decimal = NOTHING
+    cost: Decimal = Decimal(0)
     unpriced: set[str] = field(default_factory=set)
     """Models without a price."""
 
@@ -179,6 +178,9 @@ class Plan:
     def settings(self) -> LlmSettings:
         """Prices and limits."""
         if self._settings is None:
+            # Imported late: most workspaces declare no model.
+            from indexer.engine.models.settings import load_llm_settings
+
             self._settings = load_llm_settings(self._frames.root)
         return self._settings
 
@@ -319,7 +321,7 @@ class Plan:
         totals.calls += calls
         totals.tokens += tokens
         totals.tokens_out += out
-        totals.cost += cost or NOTHING
+        totals.cost += cost or 0
         told = None if cost is None else float(cost)
         return {
             **entry,
@@ -333,6 +335,8 @@ class Plan:
 
     def tokens_of(self, one: Planned) -> int:
         """Input tokens of a frame's request; 0 when there is nothing to ask."""
+        from indexer.generators.llm.writer import Known
+
         assert one.writer is not None
         request = self._request(one, one.writer)
         if isinstance(request, int):

@@ -2,7 +2,8 @@
 
 `multiprocessing` would import the caller's own script again in each of them: a script that uses
 this package without a main guard would run several times. These processes import what they are
-told and nothing else, and end when the pipe does, so also when their owner is killed.
+told and nothing else, and end when the pipe does, so also when their owner is killed. Most commands
+start none, so what it takes to ask one is imported when one is started.
 """
 
 from __future__ import annotations
@@ -10,10 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import pickle
-import queue
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -21,7 +19,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from indexer.errors import UncheckedError
 
 if TYPE_CHECKING:
+    import subprocess
     from concurrent.futures import Future
+    from queue import SimpleQueue
 
 _START: Final = (
     "import pickle, sys;"
@@ -53,6 +53,8 @@ class HelperProcess:
     """One process that runs `serve()` of a module, and answers one question at a time."""
 
     def __init__(self, module: str, environment: Mapping[str, str] | None = None) -> None:
+        import subprocess
+
         if not sys.executable:
             raise ProcessEndedError("there is no interpreter to start")
         self._process = subprocess.Popen(
@@ -66,6 +68,8 @@ class HelperProcess:
 
     def ask(self, question: Any) -> Any:
         """Send a question and wait for its answer."""
+        import pickle
+
         self._send(question)
         assert self._process.stdout is not None
         try:
@@ -74,6 +78,8 @@ class HelperProcess:
             raise ProcessEndedError("a helper process ended") from error
 
     def _send(self, message: Any) -> None:
+        import pickle
+
         assert self._process.stdin is not None
         try:
             pickle.dump(message, self._process.stdin)
@@ -106,10 +112,10 @@ class HelperProcesses:
         expected: Any,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        # Imported late: it loads `logging`, and a few files start no process.
         from concurrent.futures import ThreadPoolExecutor
+        from queue import SimpleQueue
 
-        self._idle: queue.SimpleQueue[HelperProcess] = queue.SimpleQueue()
+        self._idle: SimpleQueue[HelperProcess] = SimpleQueue()
         self._all: list[HelperProcess] = []
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="merkle-helper")
         try:
@@ -151,6 +157,8 @@ class HelperProcesses:
 
 def answer_questions(answer: Callable[[Any], Any]) -> None:
     """In a helper process: answer until the owner closes the pipe."""
+    import pickle
+
     # An interrupt at the terminal reaches the owner too, who then closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # An answer is many small objects and no cycle: to look for one now and then is enough.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from indexer.core.progress import Progress, begin, meter_of
 from indexer.engine.frames.types import FrameType
@@ -15,16 +14,14 @@ from indexer.engine.make.code_pass import code_pass
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.make.plan import Plan, Totals
-from indexer.engine.models.calls import ModelCalls
-from indexer.engine.models.intake import end, take_in
-from indexer.engine.models.model_pass import ModelPass
 from indexer.engine.models.prompt_files import own_prompts
-from indexer.engine.models.settings import LlmSettings, load_llm_settings
 from indexer.errors import UsageError
-from indexer.generators.llm.budget import NOTHING
 
 if TYPE_CHECKING:
     from indexer.engine.documents import ExchangedDocument
+    from indexer.engine.models.calls import ModelCalls
+    from indexer.engine.models.model_pass import ModelPass
+    from indexer.engine.models.settings import LlmSettings
     from indexer.engine.workspace import Engine
 
 CONFIRM: str = "needs_yes"
@@ -43,8 +40,7 @@ class NoPriceError(UsageError):
     code = "no_price"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What whoever asks for a run allows it."""
 
     max_calls: int | None = None
@@ -102,12 +98,17 @@ class Run(LongWork[Document]):
         self._stopped: str | None = None
         self._waiting = 0
         if any(one.writers for one in chosen) and limits.models:
+            # Imported late, as all below it: most workspaces declare no model.
+            from indexer.engine.models.settings import load_llm_settings
+
             settings = load_llm_settings(engine.root)
             self._calls = self._opened(settings, chosen)
             engine.in_flight.runs.add(self)
 
     def _opened(self, settings: LlmSettings, chosen: Sequence[FrameType]) -> ModelCalls:
         """The calls of this run, after everything that can be refused beforehand."""
+        from indexer.engine.models.calls import ModelCalls
+
         settings.check_consent(own_prompts(chosen))
         caps = settings.caps(self._limits.max_calls, self._limits.max_cost)
         models = {writer.model for one in chosen for writer in one.writers}
@@ -188,6 +189,8 @@ class Run(LongWork[Document]):
 
     def _drained(self, reason: str) -> bool:
         """Ask for nothing more; True when everything that was asked for is taken in."""
+        from indexer.engine.models.intake import take_in
+
         assert self._calls is not None
         self._stopped = reason
         self._calls.stop(reason)
@@ -221,6 +224,8 @@ class Run(LongWork[Document]):
             )
 
     def _model_pass(self, declared: FrameType, calls: ModelCalls) -> ModelPass:
+        from indexer.engine.models.model_pass import ModelPass
+
         return ModelPass(
             self._engine, declared, self.outcome, calls, within=self._path,
             recursive=self._recursive, progress=self._progress, asked_by=self._asked_by,
@@ -231,6 +236,8 @@ class Run(LongWork[Document]):
         self._engine.in_flight.runs.discard(self)
         try:
             if self._calls is not None:
+                from indexer.engine.models.intake import end
+
                 # First: nothing that goes wrong with the rest may cost an answer.
                 end(self._engine, self._calls, deadline)
         finally:
@@ -268,7 +275,7 @@ class Run(LongWork[Document]):
             "calls": budget.calls if budget else 0,
             "tokens_in": budget.tokens_in if budget else 0,
             "tokens_out": budget.tokens_out if budget else 0,
-            "cost": float(budget.spent if budget else NOTHING),
+            "cost": float(budget.spent) if budget else 0.0,
             "stopped": self._stopped,
             "waiting": self._waiting,
         }
@@ -299,7 +306,7 @@ class Run(LongWork[Document]):
 
 def may_exceed(plan: Plan, settings: LlmSettings) -> bool:
     """Whether a plan could need to be agreed to; without counting a token."""
-    values, cost = settings.values, NOTHING
+    values, cost = settings.values, Decimal(0)
     asks = plan.asks
     for one in asks:
         assert one.writer is not None

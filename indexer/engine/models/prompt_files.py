@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from indexer.core import paths
 from indexer.generators.base import GeneratorOptionsError
-from indexer.generators.llm.prompts import MAX_PROMPT, is_packaged
 from indexer.scan.reading import open_folder
 
 if TYPE_CHECKING:
@@ -31,6 +30,11 @@ def read_prompt(root: Path, path: str) -> bytes:
 def own_prompts(types: Iterable[FrameType]) -> tuple[str, ...]:
     """The prompts of the workspace that these types use."""
     names = {writer.prompt.name for declared in types for writer in declared.writers}
+    if not names:
+        return ()
+    # Imported late: most workspaces declare no model.
+    from indexer.generators.llm.prompts import is_packaged
+
     return tuple(sorted(name for name in names if not is_packaged(name)))
 
 
@@ -40,6 +44,8 @@ def prompt_contents(root: Path, names: Iterable[str]) -> tuple[bytes | None, ...
 
 
 def _content(root: Path, path: str) -> bytes | None:
+    from indexer.generators.llm.prompts import MAX_PROMPT
+
     parent, name = paths.split(paths.parse(path))
     try:
         folder = open_folder(root, parent)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from indexer.core.paths import on_screen
@@ -27,8 +27,10 @@ from indexer.engine.settings import (
     read_document,
     user_file,
 )
-from indexer.generators.llm.budget import Caps, Price
-from indexer.generators.llm.client import Server
+
+if TYPE_CHECKING:
+    from indexer.generators.llm.budget import Caps, Price
+    from indexer.generators.llm.client import Server
 
 OPENAI: Final = "https://api.openai.com/v1"
 LIMIT_NAMES: Final = ("max_completion_tokens", "max_tokens")
@@ -188,6 +190,9 @@ class LlmSettings(NamedTuple):
     @property
     def server(self) -> Server:
         """Where and how to ask."""
+        # Imported late, as all below it: most workspaces declare no model.
+        from indexer.generators.llm.client import Server
+
         official = self.values["base_url"] == OPENAI
         named = self.values["limit_parameter"] or LIMIT_NAMES[0 if official else 1]
         return Server(self.values["base_url"], self.values["timeout"], named)
@@ -212,6 +217,8 @@ class LlmSettings(NamedTuple):
 
     def caps(self, max_calls: int | None, max_cost: float | None) -> Caps:
         """What one run may use: what was asked for, else what is set."""
+        from indexer.generators.llm.budget import Caps
+
         calls = self.values["max_calls"] if max_calls is None else max_calls
         cost = self.values["max_cost"] if max_cost is None else max_cost
         return Caps(calls, None if cost is None else Decimal(str(cost)))
@@ -291,8 +298,13 @@ def _windows(section: Mapping[str, Any], file: str) -> dict[str, int]:
 
 
 def _prices(section: Mapping[str, Any], file: str) -> dict[str, Price]:
+    table = _table(section, "prices", file)
+    if not table:
+        return {}
+    from indexer.generators.llm.budget import Price
+
     found = {}
-    for model, value in _table(section, "prices", file).items():
+    for model, value in table.items():
         shown = f"{file}: llm.prices.{on_screen(model)}"
         if not isinstance(value, dict) or set(value) != {"input", "output"}:
             raise ConfigError(

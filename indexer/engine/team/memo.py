@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 from indexer.core import paths
 from indexer.core.frames import BodyHash, MemoKey
 from indexer.core.progress import Progress
-from indexer.engine.models.calls import Answered, ModelCalls
-from indexer.engine.models.intake import let_go, paid_records
 from indexer.shared.base import Entry
 from indexer.store.frames import FrameBatch
 
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from indexer.engine.durable.journal import Records
     from indexer.engine.frames.heads import HeadCache
     from indexer.engine.make.item import Item
+    from indexer.engine.models.calls import ModelCalls
     from indexer.engine.team.exchange import Exchange
 
 LOOK_AGAIN: Final = 0.5
@@ -85,6 +84,10 @@ class TeamMemo:
             return []
         entries = exchange.look_up({key: self._heads.memo(key)[0] for key in keys})
         if into is None:
+            # Imported late, as below: most workspaces declare no model.
+            from indexer.engine.models.calls import Answered
+            from indexer.engine.models.intake import paid_records
+
             self._looked.update(dict.fromkeys(keys, time.monotonic()))
             paid = [Answered(one.key, one.generation, one.body, dict(FROM_TEAM)) for one in entries]
             self._records.write(paid_records(paid, frozenset()))
@@ -166,6 +169,8 @@ class TeamMemo:
         if leased is not None and key not in leased:
             return False
         if leased:
+            from indexer.engine.models.intake import let_go
+
             calls.leases.add(key)
             if self.look_up([key], None):
                 let_go(exchange, calls, [key])
@@ -174,6 +179,8 @@ class TeamMemo:
 
     def let_go_of_idle(self, calls: ModelCalls) -> None:
         """Give back the leases of questions that are not under way; the others go with them."""
+        from indexer.engine.models.intake import let_go
+
         idle = [key for key in calls.leases if not calls.is_asked(key)]
         let_go(self._exchange_now() if idle else None, calls, idle)
 

@@ -17,9 +17,14 @@ class RecordedTree:
         self._tree: Tree | None = None
         self._listings: dict[str, Listing] | None = None
         """The stat cache as a walk has read it, in case that the whole tree is needed after all."""
+        self._ends_soon = False
+        self._read: tuple[dict[str, Listing], Tree] | None = None
+        """The same and its tree, for a process that ends soon and then writes it out again."""
         self._listed: Tree | None = None
         """The tree whose listings are in the store; None when that is not known in memory."""
         self._remarks: Remarks | None = None
+        self.changed: list[str] = []
+        """Some of what the last look at everything found changed: all of it, where that is few."""
         self.looked_at = False
         """Whether everything was compared with the disk."""
         self._largest: tuple[Tree, list[str]] | None = None
@@ -31,8 +36,10 @@ class RecordedTree:
         """The recorded tree."""
         if self._tree is None:
             listings = self._listings or self._store.listings()
-            self._listings = None
             self._tree = self._store.tree(listings)
+            if self._listings and self._ends_soon:
+                self._read = (self._listings, self._tree)
+            self._listings = None
             self._listed = self._tree if listings is not None else None
         return self._tree
 
@@ -55,9 +62,17 @@ class RecordedTree:
             self._remarks = self._store.remarks()
         return self._remarks
 
-    def remember(self, listings: dict[str, Listing]) -> None:
-        """Hold on to the stat cache that was just read."""
-        self._listings = listings
+    def remember(self, listings: dict[str, Listing], *, ends_soon: bool = False) -> None:
+        """Hold on to the stat cache that was just read, to the end where that comes soon."""
+        self._listings, self._ends_soon = listings, ends_soon
+
+    def listings(self) -> dict[str, Listing] | None:
+        """The stat cache that is stored, or None when it lags behind the newest root."""
+        if self._read is None or self._tree is None or self._listed is not self._tree:
+            return self._store.listings()
+        read, tree = self._read
+        moved = listing.changed(tree.root, self._tree.root)
+        return {path: found for path, found in {**read, **moved}.items() if found is not None}
 
     def loaded(self, tree: Tree) -> None:
         """Somebody has loaded the recorded tree from its listings: that need not be done again."""

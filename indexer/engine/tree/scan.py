@@ -6,9 +6,8 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.changes import (
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 OnFolder = Callable[[str], None]
+
+_KEPT: Final = 100
+"""Changed paths that are kept in mind for what is made of them next."""
 
 
 def scan(
@@ -230,6 +232,7 @@ def _record_look(
         if remarks != engine.trees.remarks():
             engine.trees.put_remarks(remarks)
         recorded.replace(None, remarks, listed=False)
+        recorded.changed = []
         return head, [], []
     tree = looked.tree
     listings = recorded.listings_of(tree)
@@ -249,6 +252,7 @@ def _record_look(
     else:
         engine.trees.refresh(listings, head.seq, remarks)
     recorded.replace(tree, remarks, listed=True)
+    recorded.changed = [change.path for change in changes[:_KEPT]]
     return head, changes, carried
 
 
@@ -310,16 +314,15 @@ def _merged(
 # -- looking
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(NamedTuple):
     """What a look at the whole workspace found; `tree` is None when nothing moved at all."""
 
     tree: Tree | None
     hashed: int
-    skipped: list[Remark] = field(default_factory=list)
-    unreadable: list[Remark] = field(default_factory=list)
-    linked: frozenset[str] = frozenset()
-    nodes: list[Node] = field(default_factory=list)
+    skipped: list[Remark]
+    unreadable: list[Remark]
+    linked: frozenset[str]
+    nodes: Sequence[Node] = ()
     """All there are, where they were put together on the way."""
 
 

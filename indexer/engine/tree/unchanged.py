@@ -11,8 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.clock import SystemClock
@@ -32,7 +31,7 @@ from indexer.errors import MerkleError
 from indexer.scan import shared_walk
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous
 from indexer.scan.scopes import Scopes
-from indexer.scan.shared_walk import is_worth_reading, listed_parts, walk_shared
+from indexer.scan.shared_walk import is_worth_reading, walk_shared
 from indexer.scan.walk import Observed, Walker
 from indexer.store.noted import Noted
 from indexer.store.roots import Remarks
@@ -43,8 +42,7 @@ JOURNAL: Final = "journal"
 """The keys, beside what `status` counted, of what that depends on besides the database."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstLook:
+class FirstLook(NamedTuple):
     """What stands, and what is on disk."""
 
     owned: Owned
@@ -122,8 +120,7 @@ def look_first(
 
     with no_cycle_collection():
         try:
-            parts = listed_parts(listings) if may_fork else []
-            observed = walk_shared(walker, parts, load)
+            observed = walk_shared(walker, listings, load) if may_fork else walker.walk()
         except OSError:
             # The ordinary way says what is wrong.
             return None

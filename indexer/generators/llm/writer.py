@@ -10,6 +10,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 from indexer.core.secrets import redact
 from indexer.generators.base import FileInput, FingerprintParts, GeneratorOptionsError
 from indexer.generators.fallback import as_text, binary_outline
+from indexer.generators.llm import MODEL
 from indexer.generators.llm.cutting import WIDEST, Count, Piece, cut_to, shares
 from indexer.generators.llm.prompts import Prompt
 
@@ -78,7 +79,7 @@ class ModelWriter:
     redact: bool = True
     variant: str = ""
 
-    name: ClassVar[str] = "llm"
+    name: ClassVar[str] = MODEL
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:

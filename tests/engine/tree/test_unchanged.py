@@ -26,6 +26,7 @@ from indexer.service.workspace import Workspace
 from indexer.store.database import DatabaseError
 from indexer.store.layout import Layout
 from indexer.store.standing import forget_standing, read_listings, read_standing, write_standing
+from indexer.store.trees import TreeStore
 from tests.support.engines import Engine
 
 FILES = ("a.py", "src/b.py", "src/deep/c.txt", "docs/d.md")
@@ -119,6 +120,29 @@ def test_what_was_seen_is_not_looked_at_again(
         found = opened.scan()
     assert (found["modified"], found["hashed"]) == (1, 1)
     assert found["seconds"] > 0.2
+
+
+def test_the_stat_cache_is_not_read_again_to_be_written_out(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (indexed / "a.py").write_text("def g():\n    return 1\n")
+    (indexed / "src" / "new").mkdir()
+    (indexed / "src" / "new" / "e.py").write_text("e = 1\n")
+    shutil.rmtree(indexed / "src" / "deep")
+    settle()
+    with monkeypatch.context() as patched, Workspace.open(indexed) as opened:
+        patched.setattr(TreeStore, "listings", None)
+        opened.scan()
+        (indexed / "docs" / "d.md").unlink()
+        opened.scan()
+        opened.close()
+    standing = read_standing(Layout(indexed))
+    assert standing is not None
+    written = read_listings(Layout(indexed), standing.listed)
+    with Engine(indexed) as engine:
+        assert written == engine.trees.listings()
+    assert written is not None
+    assert written.keys() == {"", "src", "src/new", "docs"}
 
 
 # -- that it is not
