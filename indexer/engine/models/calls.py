@@ -185,11 +185,12 @@ class ModelCalls:
     def wait_until(self, deadline: float) -> bool:
         """Wait for an answer that was not looked at; False when none comes in time."""
         while len(self._came) <= self._tried:
+            # Before looking, so that whoever wakes this one meanwhile is not overheard.
+            self._arrived.clear()
             left = deadline - time.monotonic()
             over = left <= 0 or self._in_flight.is_hurried
             if over or len(self._came) >= len(self._asked):
                 return False
-            self._arrived.clear()
             if len(self._came) <= self._tried:
                 self._arrived.wait(left)
         return True

@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from indexer import Workspace
+from indexer.core.frames import MemoKey
+from indexer.engine.models.calls import ModelCalls
+from indexer.engine.models.settings import load_llm_settings
+from indexer.generators.llm.budget import Caps
 from tests.support.asking import FILES, Asking, Serving, declaration
 from tests.support.model_server import Handler, ModelServer, answer, fails, held
 from tests.support.paid import has_answers
@@ -323,3 +327,26 @@ def test_a_second_signal_stops_a_watcher_at_once_with_what_was_answered(
     space.open()
     assert space.engine.regenerate()["calls"] == 6
     space.engine.close()
+
+
+def test_who_is_in_a_hurry_is_heard_at_any_moment(
+    asking: Asking, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = asking()
+    engine, clear = space.engine, threading.Event.clear
+    calls = ModelCalls(engine.in_flight, load_llm_settings(engine.root), Caps(1))
+    key = MemoKey(bytes(32))
+    calls._asked[key] = None
+    engine.in_flight.claims[key] = calls
+
+    def hurry_and_clear(event: threading.Event) -> None:
+        if not engine.in_flight.is_hurried:
+            engine.in_flight.hurry()
+        clear(event)
+
+    monkeypatch.setattr(threading.Event, "clear", hurry_and_clear)
+    began = time.monotonic()
+    assert not calls.wait_until(began + 30)
+    assert engine.in_flight.is_hurried
+    assert time.monotonic() < began + 30
+    calls.close()
