@@ -33,6 +33,8 @@ from indexer.scan.walk import Observed, Remark, SeenFolder, StoredFolder, Walker
 
 _WORTH: Final = 4_000
 """Nodes below which a fork takes longer than it saves."""
+_WORTH_WATCHING: Final = 40_000
+"""Nodes below which one process has looked at everything by the time a service is loaded."""
 _WORTH_READING: Final = 16
 """How many folders of the second level there are where it pays to share a first reading."""
 _SHARE: Final = 48
@@ -54,10 +56,10 @@ Part = tuple[str, list[str]]
 """A folder, and some of the folders in it."""
 
 
-def listed_parts(listings: Mapping[str, Listing]) -> list[Part]:
+def listed_parts(listings: Mapping[str, Listing], least: int = 1) -> list[Part]:
     """The folders that processes take one after the other; none where that does not pay."""
     total = listing.nodes_in(listings[paths.ROOT]) if listings else 0
-    if total < max(_WORTH, 1):
+    if total < max(_WORTH, least):
         return []
     nodes_in, most = listing.nodes_in, max(total // _SHARE, _SMALLEST)
     nodes = {path: nodes_in(found) for path, found in listings.items()}
@@ -370,7 +372,7 @@ def _look_and_watch(walker: Walker, listings: Mapping[str, Listing], watches: _W
     """The watches that were set, and what goes with it where all is as it was."""
     mine = _copy(walker)
     mine.on_folder = watches.add
-    parts = listed_parts(listings)
+    parts = listed_parts(listings, _WORTH_WATCHING)
     above = {each for parent, _ in parts for each in (parent, *paths.ancestors(parent))}
     try:
         # Before anybody looks at a part: where it is replaced after that, the watch above it tells,

@@ -31,6 +31,7 @@ def indexed(sample: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     monkeypatch.setattr("indexer.scan.shared_walk._may_fork", lambda: True)
     if request.param == "by several":
         monkeypatch.setattr("indexer.scan.shared_walk._WORTH", 0)
+        monkeypatch.setattr("indexer.scan.shared_walk._WORTH_WATCHING", 1)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     (sample / ".gitignore").write_text("*.log\n")
     time.sleep(0.025)
