@@ -192,6 +192,7 @@ LONG = {
     "engine.frames.read": "the ways to read frames, which share what a frame is shown as",
     "store.frames": "everything about frames in the database",
     "service.writing_thread": "looking, watching, and trouble with either, on one thread",
+    "scan.shared_walk": "what processes that share a walk do, and what they tell each other",
     "service.methods": "written by a program, one method per operation",
 }
 """Modules that are longer, and what it is that would be cut in two."""

@@ -12,12 +12,13 @@ import contextlib
 import fcntl
 import marshal
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
-from typing import Final, TypeVar
+from typing import Final
 
 from indexer.core import listing, paths
 from indexer.core.changes import nodes_of
@@ -26,11 +27,14 @@ from indexer.core.kinds import Kind
 from indexer.core.listing import Listing
 from indexer.core.tree import Entry, Tree
 from indexer.scan.assemble import assemble
+from indexer.scan.forked import forked
 from indexer.scan.scopes import Scopes
 from indexer.scan.walk import Observed, Remark, SeenFolder, StoredFolder, Walker
 
 _WORTH: Final = 4_000
 """Nodes below which a fork takes longer than it saves."""
+_WORTH_WATCHING: Final = 40_000
+"""Nodes below which one process has looked at everything by the time a service is loaded."""
 _WORTH_READING: Final = 16
 """How many folders of the second level there are where it pays to share a first reading."""
 _SHARE: Final = 48
@@ -41,7 +45,6 @@ _LEVELS: Final = 2
 _WIDE: Final = 24
 _DEEPEST: Final = 4
 _MOST: Final = 4
-_DESCRIPTORS: Final = 4_096
 _AS_LISTED: Final = b"as listed"
 _PACKET: Final = 512
 """Bytes in which a part is told. A pipe gives and takes as many at once; longer ones stay here."""
@@ -51,7 +54,6 @@ _SIZE: Final = itemgetter(0)
 
 Part = tuple[str, list[str]]
 """A folder, and some of the folders in it."""
-Given = TypeVar("Given")
 
 
 def listed_parts(listings: Mapping[str, Listing]) -> list[Part]:
@@ -82,8 +84,8 @@ def listed_parts(listings: Mapping[str, Listing]) -> list[Part]:
     return [part for _, part in sorted(parts, key=_SIZE, reverse=True)]
 
 
-def _is_worth(listings: Mapping[str, Listing]) -> bool:
-    return bool(listings) and listing.nodes_in(listings[paths.ROOT]) >= _WORTH
+def _is_worth(listings: Mapping[str, Listing], least: int = 1) -> bool:
+    return bool(listings) and listing.nodes_in(listings[paths.ROOT]) >= max(_WORTH, least)
 
 
 def is_worth_reading(root: os.PathLike[str], scopes: Scopes) -> bool:
@@ -105,28 +107,38 @@ def walk_shared(
     walker: Walker,
     listings: Mapping[str, Listing] | None,
     meanwhile: Callable[[], object] | None = None,
+    watches: _Watches | None = None,
 ) -> Observed:
     """What `walker.walk()` finds, by as many processes as there are processors for.
 
     What each takes follows from the `listings`; without them it is found on the way. `meanwhile`
-    is done here once others have work.
+    is done here once others have work. With `watches`, everybody watches what it looks at.
     """
-    forks = _may_fork() and (listings is None or _is_worth(listings))
+    least = _WORTH if watches is None else _WORTH_WATCHING
+    forks = _may_fork() and (listings is None or _is_worth(listings, least))
     processes = min(len(os.sched_getaffinity(0)), _MOST) if forks else 1
     if processes == 1:
         return walker.walk()
     with contextlib.ExitStack() as stack:
         line = stack.enter_context(contextlib.closing(_Line()))
+        parts: Sequence[Part] | None = None
+        if watches is not None and listings is not None:
+            parts = listed_parts(listings)
+            # Before anybody looks at a part: where it is replaced after that, the watch above it
+            # tells, and so it does where the rules are others than those that are read from now on.
+            watches.add_above(parts)
+            walker.scopes.forget(paths.ROOT)
         work = _read_first if listings is None else _look_at
+        keeps = (line.reading, *(watches.keeps if watches is not None else ()))
         others = [
-            stack.enter_context(_beside(work, walker, line, keeps=(line.reading,)))
+            stack.enter_context(forked(partial(work, walker, line, watches), keeps))
             for _ in range(processes - 1)
         ]
         if listings is None:
             observed = walker.walk(leave=line.leave)
         else:
             # While the others read the rules, which they need first.
-            given = line.put_all(listed_parts(listings))
+            given = line.put_all(listed_parts(listings) if parts is None else parts)
             observed = walker.walk(leave=lambda path, names: _without(given, path, names))
         if meanwhile is not None:
             meanwhile()
@@ -138,7 +150,7 @@ def walk_shared(
                 del left[path]
                 observed.join(seen if listings is not None else _put_together(walker, path, seen))
         for other in others:
-            _take(observed, walker, other(), left)
+            _take(observed, walker, other(), left, watches)
         for path in left:
             walker.walk_more(observed, path)
     return observed
@@ -159,8 +171,8 @@ def contents_compared(
         return
     with contextlib.closing(_Line()) as line:
         given = line.put_all(parts)
-        work = (line, given, listings)
-        with _beside(_compare, walker, work, keeps=(line.reading,)) as answer:
+        work = partial(_compare, walker, line, given, listings)
+        with forked(work, keeps=(line.reading,)) as answer:
 
             def are_as_listed() -> bool:
                 walker.trust = False
@@ -172,9 +184,12 @@ def contents_compared(
 
 @contextlib.contextmanager
 def looked_beside(
-    walker: Walker, watch: Callable[[str], int], keeps: Sequence[int]
+    walker: Walker,
+    listings: Mapping[str, Listing],
+    watch: Callable[[str], int],
+    keeps: Sequence[int],
 ) -> Iterator[Callable[[], tuple[Observed, dict[str, int]] | None] | None]:
-    """Let another process look at everything, which watches each folder before it looks at it.
+    """Let other processes look at everything, which watch each folder before they look at it.
 
     What this gives waits for what was found and the numbers of the watches, None where anything
     is not as it was; None itself where there is no other process to be had.
@@ -182,7 +197,8 @@ def looked_beside(
     if not _may_fork() or len(os.sched_getaffinity(0)) < 2:
         yield None
         return
-    with _beside(_look_and_watch, walker, watch, keeps) as answer:
+    work = partial(_look_and_watch, walker, listings, _Watches(watch, keeps))
+    with forked(work, keeps) as answer:
 
         def found() -> tuple[Observed, dict[str, int]] | None:
             said = answer()
@@ -195,6 +211,26 @@ def looked_beside(
             return observed, watched
 
         yield found
+
+
+@dataclass(frozen=True, slots=True)
+class _Watches:
+    """Watches that are set on the way, by the folders that they are for."""
+
+    watch: Callable[[str], int]
+    keeps: Sequence[int]
+    """The descriptors that it takes."""
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def add(self, path: str) -> None:
+        """Watch a folder."""
+        self.numbers[path] = self.watch(path)
+
+    def add_above(self, parts: Sequence[Part]) -> None:
+        """Watch the folders that parts are in, from the root down."""
+        above = {each for parent, _ in parts for each in (parent, *paths.ancestors(parent))}
+        for path in sorted(above, key=paths.depth):
+            self.add(path)
 
 
 def _may_fork() -> bool:
@@ -276,60 +312,23 @@ def _drawn(line: int) -> Iterator[Part]:
         yield parent, names
 
 
-@contextlib.contextmanager
-def _beside(
-    work: Callable[[Walker, Given], bytes], walker: Walker, given: Given, keeps: Sequence[int] = ()
-) -> Iterator[Callable[[], bytes]]:
-    """Do something in a forked process; what this gives waits for what that has to say."""
-    reading, writing = os.pipe()
-    process = os.fork()
-    if process == 0:
-        # Whatever happens here, nothing of the process that was forked may go on, and what it had
-        # open is let go of: the lock must not outlive it.
-        try:
-            low = 3
-            for kept in (*sorted((*keeps, writing)), _DESCRIPTORS):
-                os.closerange(low, kept)
-                low = kept + 1
-            _say(writing, work(walker, given))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    said: list[bytes] = []
-
-    def answer() -> bytes:
-        while piece := os.read(reading, 1 << 16):
-            said.append(piece)
-        return b"".join(said)
-
-    try:
-        yield answer
-    finally:
-        os.close(reading)
-        # It has nothing more to say, or nobody wants to hear it.
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-
-
-def _say(pipe: int, said: bytes) -> None:
-    while said:
-        said = said[os.write(pipe, said) :]
-
-
 # -- in a forked process
 
 
-def _look_at(walker: Walker, line: _Line) -> bytes:
+def _look_at(walker: Walker, line: _Line, watches: _Watches | None) -> bytes:
     """What is found in the parts that this process comes to take."""
     found = []
+    numbers = watches.numbers if watches is not None else {}
+    # Whoever forked this one knows those.
+    numbers.clear()
     for path, seen in _looked_at(walker, line):
         same = seen.unchanged and not seen.unreadable
         folders = None if same else [_packed(folder) for folder in seen.folders.values()]
         found.append((path, len(seen.folders), folders, *_beside_folders(seen)))
-    return marshal.dumps(found)
+    return marshal.dumps((found, numbers))
 
 
-def _read_first(walker: Walker, line: _Line) -> bytes:
+def _read_first(walker: Walker, line: _Line, _: _Watches | None) -> bytes:
     """The same where nothing is known: put together already, in the form in which it is stored."""
     found = []
     for path, seen in _looked_at(walker, line):
@@ -339,14 +338,16 @@ def _read_first(walker: Walker, line: _Line) -> bytes:
             listings = [(where, *each) for where, each in whole.listings.items()]
             stored = (whole.content_id, listings, whole.nodes)
             found.append((path, count, stored, *_beside_folders(seen)))
-    return marshal.dumps(found)
+    return marshal.dumps((found, {}))
 
 
 def _looked_at(walker: Walker, line: _Line) -> Iterator[tuple[str, Observed]]:
     mine = _copy(walker)
+    assert mine.between is not None
     with contextlib.suppress(OSError):
         mine.scopes.of(paths.ROOT)
     for parent, names in _drawn(line.reading):
+        mine.between()
         # One that cannot be opened is left to who asked, and knows what to say.
         yield from mine.walk_each(parent, names)
 
@@ -377,7 +378,7 @@ def _copy(walker: Walker, *, trust: bool = True) -> Walker:
 
     return Walker(
         walker.root, walker.algorithm, walker.scopes, walker.before, walker.seen_ns,
-        own=walker.own, trust=trust, between=end_alone,
+        own=walker.own, trust=trust, between=end_alone, on_folder=walker.on_folder,
     )  # fmt: skip
 
 
@@ -389,22 +390,25 @@ def _packed(seen: SeenFolder) -> tuple[object, ...]:
     return seen.path, seen.folders, seen.lost, seen.entries is None, entries or []
 
 
-def _look_and_watch(walker: Walker, watch: Callable[[str], int]) -> bytes:
+def _look_and_watch(walker: Walker, listings: Mapping[str, Listing], watches: _Watches) -> bytes:
     """The watches that were set, and what goes with it where all is as it was."""
-    mine, watched = _copy(walker), dict[str, int]()
-    mine.on_folder = lambda path: watched.update({path: watch(path)})
+    mine = _copy(walker)
+    mine.on_folder = watches.add
     try:
-        seen = mine.walk()
+        seen = walk_shared(mine, listings, watches=watches)
     except OSError:
         return b""
-    if not seen.unchanged or seen.unreadable:
+    # A folder that has two names was moved meanwhile, and nobody knows from which to which.
+    is_moved = len(set(watches.numbers.values())) < len(watches.numbers)
+    if not seen.unchanged or seen.unreadable or is_moved:
         return b""
-    return marshal.dumps((watched, list(map(tuple, seen.skipped)), sorted(seen.linked)))
+    return marshal.dumps((watches.numbers, list(map(tuple, seen.skipped)), sorted(seen.linked)))
 
 
-def _compare(walker: Walker, work: tuple[_Line, Container[str], Mapping[str, Listing]]) -> bytes:
+def _compare(
+    walker: Walker, line: _Line, given: Container[str], listings: Mapping[str, Listing]
+) -> bytes:
     """Whether what is in the parts that this process comes to take, and around all, is listed."""
-    line, given, listings = work
     mine = _copy(walker, trust=False)
     with contextlib.suppress(OSError):
         around = mine.walk(leave=lambda path, names: _without(given, path, names))
@@ -455,13 +459,21 @@ def _is_as_listed(seen: Observed, listings: Mapping[str, Listing], size: int) ->
 # -- and back
 
 
-def _take(observed: Observed, walker: Walker, said: bytes, left: dict[str, None]) -> None:
+def _take(
+    observed: Observed,
+    walker: Walker,
+    said: bytes,
+    left: dict[str, None],
+    watches: _Watches | None,
+) -> None:
     """Take in what a process found in the parts that are wanted, which are then no longer left."""
     try:
-        found = marshal.loads(said)
+        found, numbers = marshal.loads(said)
     except (EOFError, TypeError, ValueError):
         # It was killed: its parts are looked at here.
         return
+    if watches is not None:
+        watches.numbers.update(numbers)
     for part, count, folders, *beside in found:
         if part not in left:
             continue

@@ -189,8 +189,10 @@ class Walker:
             scope = self.scopes.of(parent)
             for name in names:
                 with contextlib.suppress(OSError):
-                    below = os.open(paths.text_to_os(name), OPEN_FOLDER, dir_fd=descriptor)
                     path = paths.join(parent, name)
+                    if self.on_folder is not None:
+                        self.on_folder(path)
+                    below = os.open(paths.text_to_os(name), OPEN_FOLDER, dir_fd=descriptor)
                     yield path, self._walk(below, path, scope)
 
     def _walk(

@@ -1,8 +1,8 @@
-"""A look at everything by another process, begun before what the service is made of is loaded.
+"""A look at everything by other processes, begun before what the service is made of is loaded.
 
-Loading it takes as long as the look. The other process sets a watch on each folder before it looks
-at it, on the descriptor that both have: what happens from then on is kept there by the kernel for
-the service. Where anything has changed, or cannot be told, the service looks itself.
+Loading it takes as long as the look. The others set a watch on each folder before they look at it,
+on the descriptor that all have: what happens from then on is kept there by the kernel for the
+service. Where anything has changed, or cannot be told, the service looks itself.
 """
 
 from __future__ import annotations

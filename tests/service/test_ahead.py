@@ -16,6 +16,7 @@ import pytest
 from indexer.engine.tree.scan import scan
 from indexer.engine.workspace import Engine
 from indexer.errors import LockedError
+from indexer.scan import shared_walk
 from indexer.service.ahead import Ahead
 from indexer.service.writing_thread import WritingThread
 from indexer.watch.debounce import Timing
@@ -24,10 +25,13 @@ from indexer.watch.inotify import InotifyAhead
 FAST = Timing(quiet=0.01, longest=0.1, settle=0.05, longest_settle=0.5)
 
 
-@pytest.fixture
-def indexed(sample: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=["by one", "by several"])
+def indexed(sample: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """A workspace that was scanned. The tests may run beside a thread, which does no harm here."""
     monkeypatch.setattr("indexer.scan.shared_walk._may_fork", lambda: True)
+    if request.param == "by several":
+        monkeypatch.setattr("indexer.scan.shared_walk._WORTH", 0)
+        monkeypatch.setattr("indexer.scan.shared_walk._WORTH_WATCHING", 1)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     (sample / ".gitignore").write_text("*.log\n")
     time.sleep(0.025)
@@ -81,10 +85,10 @@ def _move(root: Path) -> None:
     (root / "moved" / "new.py").write_text("x = 1\n")
 
 
-def _replace(root: Path) -> None:
-    shutil.rmtree(root / "pkg0")
-    (root / "pkg0" / "deep").mkdir(parents=True)
-    (root / "pkg0" / "deep" / "new.py").write_text("x = 1\n")
+def _replace(root: Path, name: str = "pkg0") -> None:
+    shutil.rmtree(root / name)
+    (root / name / "deep").mkdir(parents=True)
+    (root / name / "deep" / "new.py").write_text("x = 1\n")
 
 
 @pytest.mark.parametrize("change", [_edit, _move, _replace])
@@ -207,6 +211,66 @@ def test_what_is_mounted_while_others_look_is_seen(
             assert head.root.hex() == from_nothing(indexed)
     finally:
         subprocess.run(["umount", "-l", str(under)], check=True)
+
+
+@pytest.mark.parametrize("indexed", ["by several"], indirect=True)
+def test_what_is_replaced_once_another_process_has_looked_at_it_is_seen(
+    indexed: Path,
+    tmp_path: Path,
+    serve: Callable[[Path, Ahead], WritingThread],
+    from_nothing: Callable[[Path], str],
+    until: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The folder around it was watched before that."""
+    add, look_at, put_all = InotifyAhead.add, shared_walk._look_at, shared_walk._Line.put_all
+    other, given, looked, replaced = list[int](), list[Any](), list[str](), tmp_path / "replaced"
+
+    def note_and_look(*work: Any) -> bytes:
+        other.append(os.getpid())
+        looked.clear()
+        return look_at(*work)
+
+    def put_and_note(line: Any, parts: Any) -> set[str]:
+        given.extend(parts)
+        return put_all(line, parts)
+
+    def add_in_turn(watches: InotifyAhead, path: str) -> int:
+        if other and looked and "/" not in path and not replaced.exists():
+            _replace(indexed, looked[0])
+            replaced.touch()
+        looked.append(path)
+        if given and not path:
+            until(replaced.exists, "the other process has looked at one folder and replaced it")
+        return add(watches, path)
+
+    monkeypatch.setattr(shared_walk, "_look_at", note_and_look)
+    monkeypatch.setattr(shared_walk._Line, "put_all", put_and_note)
+    monkeypatch.setattr(InotifyAhead, "add", add_in_turn)
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        keeper = serve(indexed, ahead)
+        assert replaced.exists()
+        assert keeper.catch_up()
+        head = keeper.engine.trees.head()
+        assert head is not None
+        assert head.root.hex() == from_nothing(indexed)
+
+
+def test_a_folder_with_two_names_is_looked_at_again(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was moved in the midst of the look, and is known by the name that it had last."""
+    add = InotifyAhead.add
+    moved = {"pkg1": "pkg0"}
+    monkeypatch.setattr(
+        InotifyAhead, "add", lambda watches, path: add(watches, moved.get(path, path))
+    )
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        assert ahead.take() is None
 
 
 def test_watches_that_nobody_needs_are_given_back(

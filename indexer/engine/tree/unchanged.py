@@ -171,7 +171,7 @@ def look_beside(
     # The rules of the root as they are before the look: that tells when git's own, which no watch
     # covers, have moved since. Others when need be.
     walker.scopes.of(paths.ROOT)
-    with shared_walk.looked_beside(walker, watch, keeps) as answer:
+    with shared_walk.looked_beside(walker, listings, watch, keeps) as answer:
         if answer is None:
             yield None
             return

@@ -1,0 +1,52 @@
+"""Another process that does one thing, says what it found, and ends with who asked for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+_DESCRIPTORS: Final = 4_096
+
+
+@contextlib.contextmanager
+def forked(work: Callable[[], bytes], keeps: Sequence[int]) -> Iterator[Callable[[], bytes]]:
+    """Do something in a forked process; what this gives waits for what that has to say.
+
+    It has the descriptors that it `keeps`, and no other but the three streams.
+    """
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        # Whatever happens here, nothing of the process that was forked may go on, and what it had
+        # open is let go of: the lock must not outlive it.
+        try:
+            low = 3
+            for kept in (*sorted((*keeps, writing)), _DESCRIPTORS):
+                os.closerange(low, kept)
+                low = kept + 1
+            _say(writing, work())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    said: list[bytes] = []
+
+    def answer() -> bytes:
+        while piece := os.read(reading, 1 << 16):
+            said.append(piece)
+        return b"".join(said)
+
+    try:
+        yield answer
+    finally:
+        os.close(reading)
+        # It has nothing more to say, or nobody wants to hear it.
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+def _say(pipe: int, said: bytes) -> None:
+    while said:
+        said = said[os.write(pipe, said) :]
