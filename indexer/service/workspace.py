@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
+from indexer.core.beside import Beside
 from indexer.core.progress import Progress, begin, meter_of
 from indexer.errors import LockedError, MerkleError, UsageError
 from indexer.service.client import Client, ServiceError, connect
@@ -61,22 +61,9 @@ def _load_engine() -> type[Engine]:
 def _load_ahead(name: str, open_it: Callable[[], None]) -> None:
     """Open the database, which takes little of the interpreter, while an operation is loaded."""
     _load_engine()
-    failed: list[BaseException] = []
-
-    def opened() -> None:
-        try:
-            open_it()
-        except BaseException as error:
-            failed.append(error)
-
-    opening = threading.Thread(target=opened)
-    opening.start()
-    try:
+    with Beside(open_it) as opening:
         _ = OPERATIONS[name].function
-    finally:
-        opening.join()
-    if failed:
-        raise failed[0]
+    opening.result()
 
 
 def _is_about_everything(name: str, given: Mapping[str, Any]) -> bool:
