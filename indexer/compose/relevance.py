@@ -203,8 +203,10 @@ class PathGains:
             (FOLDER_NAME, near),
             (HIGHER_NAME, higher),
         ):
-            worth += sum(factor * FULL * self._weights[word] for word in words if word not in found)
-            found |= words
+            for word in words:
+                if word not in found:
+                    found.add(word)
+                    worth += factor * FULL * self._weights[word]
         return PathGain(worth // 10, frozenset(found))
 
     def _asked(self, name: str) -> frozenset[str]:
@@ -231,6 +233,10 @@ class UnitScore(NamedTuple):
     worth: int
 
 
+Mention = tuple[int, tuple[str, ...]]
+"""Where an identifier begins, and the asked words that it has."""
+
+
 class UnitScores:
     """What the symbols of files are worth for a question, from the texts of the files."""
 
@@ -243,23 +249,35 @@ class UnitScores:
         self._names: dict[str, tuple[str, ...]] = {}
         self._around: dict[str, tuple[str, ...]] = {}
 
-    def of(self, text: bytes, symbols: Sequence[SymbolSpan]) -> list[UnitScore]:
-        """What each symbol's own text is worth, the best first."""
-        counts = self._counted(text, symbols)
-        lengths = _own_lengths(symbols, len(text), counts)
+    def of(
+        self, found: Iterable[Mention], length: int, symbols: Sequence[SymbolSpan]
+    ) -> list[UnitScore]:
+        """What each symbol's own text is worth in a text of some length, the best first."""
+        counts: dict[int, dict[str, int]] = {}
+        starts = [symbol.start for symbol in symbols]
+        for start, words in found:
+            # The innermost symbol; -1 for none.
+            place = bisect_right(starts, start) - 1
+            while place >= 0 and symbols[place].end <= start:
+                place = symbols[place].parent
+            unit = counts.get(place)
+            if unit is None:
+                unit = counts[place] = {}
+            for word in words:
+                unit[word] = unit.get(word, 0) + 1
+        lengths = _own_lengths(symbols, length, counts)
         scores = [
             UnitScore(place, self._worth(symbols, place, unit, lengths[place]))
             for place, unit in counts.items()
         ]
         return sorted(scores, key=lambda one: (-one.worth, one.place))
 
-    def _counted(self, text: bytes, symbols: Sequence[SymbolSpan]) -> dict[int, dict[str, int]]:
-        """How often each asked word stands in the innermost symbols; -1 for none.
+    def found_in(self, text: bytes) -> list[Mention]:
+        """Where a text has asked words.
 
-        This runs for every place that has an asked word, so nothing is called for it.
+        This runs for every place that may have one, so nothing is called for it.
         """
-        counts: dict[int, dict[str, int]] = {}
-        starts = [symbol.start for symbol in symbols]
+        found: list[Mention] = []
         # In lower case, and what is in no identifier a space, everything at the same place.
         folded = text.translate(_FOLDED)
         known, seen, size = self._known, set[int](), len(text)
@@ -277,16 +295,9 @@ class UnitScores:
                         words = self._asked(identifier.decode("utf-8", "replace"))
                         known[identifier] = words
                     if words:
-                        place = bisect_right(starts, start) - 1
-                        while place >= 0 and symbols[place].end <= start:
-                            place = symbols[place].parent
-                        unit = counts.get(place)
-                        if unit is None:
-                            unit = counts[place] = {}
-                        for word in words:
-                            unit[word] = unit.get(word, 0) + 1
+                        found.append((start, words))
                 at = folded.find(beginning, end)
-        return counts
+        return found
 
     def _worth(
         self, symbols: Sequence[SymbolSpan], place: int, unit: dict[str, int], length: int

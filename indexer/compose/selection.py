@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,12 @@ from indexer.core.tokens import REPLY_OVERHEAD, TokenCounter
 
 FIRST_OMITTED: Final = 50
 
-SHORTEST: Final = 10
-"""Tokens of the shortest message."""
+SHORTEST: Final = 24
+"""Tokens that every message has: no shorter one can come of the two lines around its text."""
+
+_SHORTEST_SOURCE: Final = 28
+"""Of one with source, whose heading is longer, besides the words of its path."""
+_WORD: Final = re.compile("[A-Za-z][A-Za-z'\x80-\U0010ffff]*")
 
 _AROUND_HEADING: Final = 128
 """Bytes of a message besides the names in its heading, at most; no token is shorter than one."""
@@ -71,6 +76,11 @@ class Item:
             return self.source.path
         assert self.loaded is not None
         return self.loaded.candidate.path
+
+
+def least_of_source(path: str) -> int:
+    """Tokens of any lines of a file, at least: no token has letters of two words of its path."""
+    return _SHORTEST_SOURCE + len(_WORD.findall(path))
 
 
 Left = tuple[Candidate | None, str, str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
+from indexer.core.beside import Beside
 from indexer.core.progress import Progress, begin, meter_of
 from indexer.errors import LockedError, MerkleError, UsageError
 from indexer.service.client import Client, ServiceError, connect
@@ -63,23 +63,10 @@ def _load_ahead(name: str, open_it: Callable[[], None]) -> None:
     # Imported late: with a service running, a command never needs the database library.
     from indexer.engine.workspace import load_frames
 
-    failed: list[BaseException] = []
-
-    def opened() -> None:
-        try:
-            open_it()
-        except BaseException as error:
-            failed.append(error)
-
-    opening = threading.Thread(target=opened)
-    opening.start()
-    try:
+    with Beside(open_it) as opening:
         _ = OPERATIONS[name].function, OPERATIONS["scan"].function
         load_frames()
-    finally:
-        opening.join()
-    if failed:
-        raise failed[0]
+    opening.result()
 
 
 def _is_about_everything(name: str, given: Mapping[str, Any]) -> bool:

@@ -134,14 +134,16 @@ class CodeStore:
     def spans(self, numbers: Iterable[int]) -> dict[int, tuple[SymbolSpan, ...]]:
         """The same with what a question needs alone: the other texts take most of the time."""
         wanted = list(dict.fromkeys(numbers))
+        if not wanted:
+            return {}
         found: dict[int, list[SymbolSpan]] = {number: [] for number in wanted}
         rows = self._database.rows(
-            f"SELECT number, {_SPAN} FROM code_symbols"
-            " WHERE number IN (SELECT unnest(?::UINTEGER[])) ORDER BY number, place",
+            f"SELECT number, place, {_SPAN} FROM code_symbols"
+            " WHERE number IN (SELECT unnest(?::UINTEGER[]))",
             [wanted],
         )
-        for row in rows:
-            found[row[0]].append(SymbolSpan._make(row[1:]))
+        for row in sorted(rows):
+            found[row[0]].append(SymbolSpan._make(row[2:]))
         return {number: tuple(spans) for number, spans in found.items()}
 
     def declared(

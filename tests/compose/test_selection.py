@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indexer.compose.candidates import Candidate, Loaded
-from indexer.compose.rendering import message
+from indexer.compose.rendering import message, source_message
 from indexer.compose.request import Request
 from indexer.compose.selection import (
     _AROUND_HEADING,
     FIRST_OMITTED,
+    SHORTEST,
     Group,
     Omitted,
     Selection,
+    least_of_source,
     select,
 )
+from indexer.core.encodings import ENCODINGS, load_encoding
 from indexer.core.fence import unfenced
 from indexer.core.frames import Freshness
-from indexer.core.tokens import NullTokenCounter, TiktokenCounter, TokenCounter
+from indexer.core.tokens import REPLY_OVERHEAD, NullTokenCounter, TiktokenCounter, TokenCounter
 from tests.support.candidates import candidate, loaded
 
 COUNTER = TiktokenCounter(encoding_name="o200k_base")
@@ -167,3 +171,29 @@ def test_no_heading_costs_more_than_its_bytes(path: str, agent: str) -> None:
     assert COUNTER.count_messages([heading]) <= _AROUND_HEADING + len(
         f"{path}outline{agent}".encode()
     )
+
+
+NAMES = st.text(min_size=1, max_size=30) | st.from_regex("[a-f'./_0-9é]{1,30}", fullmatch=True)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@given(path=NAMES, agent=NAMES, body=st.text(max_size=40))
+@example("", "-", "")
+@example("it's/a'd.py", "i", "")
+@example("naïve/e\u0301a.py", "i", "//")
+def test_no_message_is_shorter_than_what_is_not_even_tried(
+    encoding: str, path: str, agent: str, body: str
+) -> None:
+    counter = TiktokenCounter(encoding_name=encoding)
+
+    def cost(one: Mapping[str, object]) -> int:
+        return counter.count_messages([one]) - REPLY_OVERHEAD
+
+    assert cost(message(path, "a", agent, Freshness.FRESH, body)) >= SHORTEST
+    assert cost(source_message(path, None, 1, 1, body)) >= least_of_source(path)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_mark_of_a_message_has_two_tokens_at_least(encoding: str) -> None:
+    tokens = load_encoding(encoding).token_byte_values()
+    assert max(len(one) for one in tokens if re.fullmatch(b" ?[0-9a-f]+", one)) < 12

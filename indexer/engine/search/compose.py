@@ -331,14 +331,13 @@ def _gather(
         without = [pair for pair in ranked.without if pair[0].frame_id not in named]
         if hits:
             # Where source takes its part, what only repeats a file further down has no chance.
-            first = {hit.path for hit in ranked.files[:read]}
+            further = {hit.path for hit in ranked.files[read:]}
             candidates = [
                 row
                 for row in candidates
                 if row.agent not in REPEATING_AGENTS
-                or row.path in first
+                or row.path not in further
                 or row.frame_id not in scores
-                or tree.folder(row.path) is not None
             ]
         less = len(named) - len(candidates) + ranked.less
         _leave_out(members, candidates, min(less, len(members) - len(candidates)), omitted)

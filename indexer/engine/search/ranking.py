@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +16,7 @@ from indexer.compose.relevance import (
     DEFINES,
     FOLDER_PERCENT,
     SECOND_UNIT,
+    Mention,
     PathGains,
     Question,
     Statistics,
@@ -27,6 +28,7 @@ from indexer.compose.relevance import (
     pulled,
     weights_of,
 )
+from indexer.core.beside import Beside
 from indexer.core.code import SymbolSpan
 from indexer.core.frames import REPEATING_AGENTS
 from indexer.core.kinds import Kind
@@ -141,24 +143,23 @@ class Ranking:
 
     def files(self, pool: int, text_of: TextOf, read: int = READ) -> list[FileHit]:
         """The best files, the best first; of the very best also what their parts are worth."""
-        hits = []
         defined = self._definers()
-        numbers = self._files.numbers(sorted(self._pool(pool, defined)))
-        for path, number in numbers.items():
-            if self._tree.get(path) is not None:
-                hits.append(self._file(path, number, defined.get(number, 0)))
+        hits = [
+            self._file(path, number, defined.get(number, 0))
+            for path, number in self._pool(pool, defined).items()
+        ]
         hits.sort(key=_order)
         best = self._with_units(hits[:read], text_of)
         return sorted([*best, *hits[read:]], key=_order)
 
-    def _pool(self, pool: int, defined: Iterable[int]) -> set[str]:
+    def _pool(self, pool: int, defined: Iterable[int]) -> dict[str, int]:
         """The files that have the most of the question's words, and those named after them."""
         found = {
-            path
-            for paths in self._files.paths([*self._best(pool), *defined]).values()
+            path: number
+            for number, paths in self._files.paths([*self._best(pool), *defined]).items()
             for path in paths
         }
-        return found.union(self._named)
+        return found | self._files.numbers(sorted(self._named.difference(found)))
 
     @cached_property
     def _named(self) -> frozenset[str]:
@@ -262,16 +263,24 @@ class Ranking:
         symbols = self._symbols
         if sum(map(len, symbols.values())) > _REMEMBERED:
             symbols.clear()
-        symbols.update(self._code.spans(hit.number for hit in hits if hit.number not in symbols))
         scores = UnitScores(self._weights)
-        known: dict[int, list[UnitScore]] = {}
+        texts: dict[int, tuple[int, list[Mention]]] = {}
+        # The database reads what the files have while they are looked through.
+        with Beside(
+            partial(self._code.spans, [hit.number for hit in hits if hit.number not in symbols])
+        ) as spans:
+            for hit in hits:
+                if hit.number not in texts and not self._files.is_stale(hit.path):
+                    text = text_of(hit.path) or b""
+                    texts[hit.number] = len(text), scores.found_in(text)
+            symbols.update(spans.result())
+        known = {
+            number: scores.of(found, length, symbols[number])
+            for number, (length, found) in texts.items()
+        }
         made = []
         for hit in hits:
-            units = [] if self._files.is_stale(hit.path) else known.get(hit.number)
-            if units is None:
-                text = text_of(hit.path)
-                units = [] if text is None else scores.of(text, symbols[hit.number])
-                known[hit.number] = units
+            units = [] if self._files.is_stale(hit.path) else known[hit.number]
             best = units[0].worth if units else 0
             second = units[1].worth if len(units) > 1 else 0
             parts = {

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from indexer.compose.selection import Source
+from indexer.compose.selection import Source, least_of_source
 from indexer.core import secrets
 from indexer.core.code import SymbolSpan
 from indexer.core.hashing import WorkspaceHash
@@ -70,6 +70,8 @@ class SourceText:
         self, hits: Mapping[str, FileHit], path: str, room: int, again: bool
     ) -> Iterator[Source]:
         """What to show of a file, first things first."""
+        if room < least_of_source(path):
+            return
         text, entry = self.of(path), self._tree.get(path)
         if text is None or entry is None:
             return
