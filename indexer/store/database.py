@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -434,6 +434,17 @@ class Database:
 def quoted(text: str) -> str:
     """A text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def among(kind: str, wanted: Collection[object]) -> tuple[str, list[object]]:
+    """SQL for "is one of these", of one kind, and what to give with it.
+
+    A single one is compared: to plan a join with a list takes as long as such a question in all.
+    Of two and more the join is faster, where there are many rows.
+    """
+    if len(wanted) == 1:
+        return f"= ?::{kind}", list(wanted)
+    return f"IN (SELECT unnest(?::{kind}[]))", [list(wanted)]
 
 
 def append_rows(

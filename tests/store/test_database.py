@@ -12,7 +12,7 @@ import pytest
 
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store import database as module
-from indexer.store.database import DamagedError, Database, DatabaseError, Row, put_meta
+from indexer.store.database import DamagedError, Database, DatabaseError, Row, among, put_meta
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS, TABLES
 from tests.support.engines import Engine
@@ -230,3 +230,11 @@ def test_a_second_thread_works_from_some_size_on(
     monkeypatch.setattr(module, "_DIVIDED", 1)
     with contextlib.closing(Database(tmp_path / "index.duckdb")) as database:
         assert database.rows(question) == [(2,)]
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_one_and_many_are_found_alike(database: Database, count: int) -> None:
+    chosen, given = among("UINTEGER", range(count))
+    assert ("unnest" in chosen) == (count != 1)
+    found = database.rows(f"SELECT range FROM range(10) WHERE range {chosen} ORDER BY 1", given)
+    assert found == [(number,) for number in range(count)]
