@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from indexer.core.code import CodeFacts, CodeSymbol, FactsKey, SymbolSpan
 from indexer.core.ids import ContentId
-from indexer.store.database import Database, Row, append_rows, put_meta
+from indexer.store.database import Database, Row, among, append_rows, put_meta
 from indexer.store.driver import duckdb
 
 _SYMBOL: Final = (
@@ -78,10 +78,11 @@ class CodeStore:
 
     def known_among(self, keys: Iterable[FactsKey]) -> list[KnownFacts]:
         """All facts of some contents, whatever they are called, oldest first."""
+        chosen, given = among("BLOB", [content_id for content_id, _ in keys])
         rows = self._database.rows(
             "SELECT content_id, ending, number, language, print FROM code_facts"
-            " WHERE content_id IN (SELECT unnest(?::BLOB[])) ORDER BY number",
-            [[content_id for content_id, _ in keys]],
+            f" WHERE content_id {chosen} ORDER BY number",
+            given,
         )
         return list(map(KnownFacts._make, rows))
 
@@ -123,10 +124,11 @@ class CodeStore:
         """The symbols of some facts, in order of the source."""
         wanted = list(dict.fromkeys(numbers))
         found: dict[int, list[CodeSymbol]] = {number: [] for number in wanted}
+        chosen, given = among("UINTEGER", wanted)
         for row in self._database.rows(
-            f"SELECT number, {_SYMBOL} FROM code_symbols"
-            " WHERE number IN (SELECT unnest(?::UINTEGER[])) ORDER BY number, place",
-            [wanted],
+            f"SELECT number, {_SYMBOL} FROM code_symbols WHERE number {chosen}"
+            " ORDER BY number, place",
+            given,
         ):
             found[row[0]].append(CodeSymbol._make(row[1:]))
         return {number: tuple(symbols) for number, symbols in found.items()}

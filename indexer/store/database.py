@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -14,7 +14,7 @@ from indexer.store.atomic import sync_folder
 from indexer.store.driver import duckdb
 from indexer.store.layout import NewerFormatError
 from indexer.store.memory import SERVED, Room, most_memory
-from indexer.store.migrations import MIGRATIONS
+from indexer.store.migrations import MIGRATIONS, TABLES
 from indexer.store.own_folder import OPEN_OWN_FOLDER, PRIVATE_FILE, PRIVATE_FOLDER, own_folder
 from indexer.store.parsed import parsed
 from indexer.store.utf8_folder import Utf8Folder
@@ -23,6 +23,10 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 _PIECE: Final = 20_000
+
+_DIVIDED: Final = 16 << 20
+"""Bytes of an index from which on two threads work on it: the library divides a table by 122,880
+rows, and handing a small question to another thread takes a tenth of what it takes in all."""
 
 SPILL: Final = "spill"
 """The folder for what a query needs beyond its memory; empty unless one runs."""
@@ -173,6 +177,16 @@ class Database:
             self._place, self._path.name, self._most_memory, read_only=self.read_only
         )
         self._room = Room(self._connection, self._most_memory, self._at_rest)
+        self._is_divided = False
+        self._divide()
+
+    def _divide(self) -> None:
+        """Let a second thread work from now on, where there is enough for it."""
+        if not self._is_divided and self.size() >= _DIVIDED:
+            # One does it too, and what was committed a moment ago is.
+            with contextlib.suppress(duckdb.Error):
+                self._connection.execute("SET threads = 2")
+                self._is_divided = True
 
     def serve(self) -> None:
         """Keep from now on as little at rest as does for a service."""
@@ -287,6 +301,7 @@ class Database:
             self._connection.commit()
             self.writes += 1
             self._make_private()
+            self._divide()
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query, on a cursor of its own."""
@@ -329,12 +344,10 @@ class Database:
 
         Gives the names of the tables that hold anything.
         """
-        tables = self.rows("SELECT table_name FROM duckdb_tables() ORDER BY table_name")
         # As one question: planning one for each takes longer than reading a small index.
         found = self.rows(
             " UNION ALL ".join(
-                f"SELECT '{table}', bit_xor(hash(every)) FROM \"{table}\" every"
-                for (table,) in tables
+                f"SELECT '{table}', bit_xor(hash(every)) FROM {table} every" for table in TABLES
             )
         )
         return {table for table, every in found if every is not None}
@@ -423,6 +436,17 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def among(kind: str, wanted: Collection[object]) -> tuple[str, list[object]]:
+    """SQL for "is one of these", of one kind, and what to give with it.
+
+    A single one is compared: to plan a join with a list takes as long as such a question in all.
+    Of two and more the join is faster, where there are many rows.
+    """
+    if len(wanted) == 1:
+        return f"= ?::{kind}", list(wanted)
+    return f"IN (SELECT unnest(?::{kind}[]))", [list(wanted)]
+
+
 def append_rows(
     connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[object]]
 ) -> None:
@@ -452,8 +476,8 @@ def _connect(
                 "extension_directory": os.devnull,
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
-                # Deterministic and light: an index of 100,000 nodes needs not many threads.
-                "threads": "2",
+                # To begin with; an index of 100,000 nodes needs not many either.
+                "threads": "1",
                 # To begin with: a WAL may hold much, and is replayed now.
                 "memory_limit": f"{most_memory}B",
                 # Last: before the first of these it would be refused because of it.
@@ -466,6 +490,6 @@ def _connect(
         allowed = ", ".join(quoted(str(place.path / (name + ending))) for ending in REWRITTEN)
         connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
-        connection.execute("SET allowed_configs = ['memory_limit']")
+        connection.execute("SET allowed_configs = ['memory_limit', 'threads']")
         connection.execute("SET lock_configuration = true")
         return connection

@@ -25,7 +25,7 @@ from indexer.core.ids import NodeId
 from indexer.errors import CorruptError
 from indexer.store.bodies import true_bodies
 from indexer.store.code import write_facts
-from indexer.store.database import Database, Row, append_rows, put_meta
+from indexer.store.database import Database, Row, among, append_rows, put_meta
 from indexer.store.postings import FILES, Indexed, PostingRow, posting_rows
 from indexer.store.sessions import SessionRows
 
@@ -197,8 +197,19 @@ class FrameStore:
 
     def live_notes(self, path: str | None = None) -> list[NoteState]:
         """The notes that count, of one path or all, the one that was written last at the end."""
-        where = "n.live" if path is None else "n.live AND f.path = ?"
-        return self._notes([] if path is None else [path], where=where)
+        if path is None:
+            return self._notes([], where="n.live")
+        # The newest of each is found here: of a few rows that takes less than to plan it.
+        rows = self._database.rows(
+            "SELECT f.path, f.type, f.agent, f.frame_id, f.basis, f.content, NULL, NULL, n.action,"
+            " n.live, n.superseded_by, n.seq, n.rowid FROM note_log n"
+            " JOIN frame_log f ON f.frame_id = n.frame_id WHERE f.path = ?",
+            [path],
+        )
+        rows.sort(key=lambda row: row[-2:])
+        newest = sorted({row[3]: row for row in rows}.values(), key=lambda row: row[-2:])
+        states = (_note(row[:-2]) for row in newest)
+        return [state for state in states if state.live]
 
     def _notes(
         self, given: list[Any], *, among: str = "", where: str = "true", order: str = ""
@@ -212,7 +223,8 @@ class FrameStore:
         if not hashes:
             return {}
         # Before the newest row of each is looked for: that would be done for all of them.
-        states = self._notes([hashes], among="frame_id IN (SELECT unnest(?::BLOB[]))")
+        chosen, given = among("BLOB", hashes)
+        states = self._notes(given, among=f"frame_id {chosen}")
         return {state.head.frame_id: state for state in states}
 
     def all_note_states(self) -> dict[FrameId, NoteState]:
@@ -254,16 +266,18 @@ class FrameStore:
 
     def heads_among(self, places: Sequence[str], types: Sequence[str]) -> dict[HeadKey, Head]:
         """The heads of some types that generators keep at some paths."""
-        where = "WHERE path IN (SELECT unnest(?)) AND type IN (SELECT unnest(?))"
-        return dict(map(_head, self._database.rows(_HEADS.format(where=where), [places, types])))
+        (at, given), (of, more) = among("VARCHAR", places), among("VARCHAR", types)
+        question = _HEADS.format(where=f"WHERE path {at} AND type {of}")
+        return dict(map(_head, self._database.rows(question, [*given, *more])))
 
     def heads_at(self, places: Sequence[str]) -> dict[HeadKey, Head]:
         """The heads that generators keep at some paths."""
         # The newest is found here: of a few rows that takes less than to plan it.
+        chosen, given = among("VARCHAR", places)
         rows = self._database.rows(
             "SELECT path, type, agent, frame_id, basis, content, verified, config, action, seq"
-            " FROM head_log WHERE path IN (SELECT unnest(?::VARCHAR[]))",
-            [places],
+            f" FROM head_log WHERE path {chosen}",
+            given,
         )
         rows.sort(key=lambda row: row[-1])
         return dict(_head(row[:-1]) for row in rows)
@@ -323,10 +337,10 @@ class FrameStore:
         hashes = list(dict.fromkeys(wanted))
         if not hashes:
             return {}
+        chosen, given = among("BLOB", hashes)
         rows = self._database.rows(
-            "SELECT frame_id, min(seq) FROM frame_log"
-            " WHERE frame_id IN (SELECT unnest(?::BLOB[])) GROUP BY frame_id",
-            [hashes],
+            f"SELECT frame_id, min(seq) FROM frame_log WHERE frame_id {chosen} GROUP BY frame_id",
+            given,
         )
         return {FrameId(frame_id): int(seq) for frame_id, seq in rows}
 
@@ -361,10 +375,10 @@ class FrameStore:
         hashes = list(dict.fromkeys(wanted))
         if not hashes:
             return {}
+        chosen, given = among("BLOB", hashes)
         rows = self._database.rows(
-            "SELECT sha256, content FROM bodies"
-            " WHERE sha256 IN (SELECT unnest(?::BLOB[])) AND content IS NOT NULL",
-            [hashes],
+            f"SELECT sha256, content FROM bodies WHERE sha256 {chosen} AND content IS NOT NULL",
+            given,
         )
         return true_bodies(rows, salvaging=self._salvaging)
 
@@ -492,11 +506,11 @@ class FrameStore:
         hashes = list(dict.fromkeys(wanted))
         if not hashes:
             return {}
+        chosen, given = among("BLOB", hashes)
         rows = self._database.rows(
-            f"SELECT {_FRAME_COLUMNS} FROM frame_log"
-            " WHERE frame_id IN (SELECT unnest(?::BLOB[])) ORDER BY seq DESC",
-            [hashes],
+            f"SELECT {_FRAME_COLUMNS} FROM frame_log WHERE frame_id {chosen}", given
         )
+        rows.sort(key=lambda row: row[0], reverse=True)
         return {FrameId(row[1]): _stored(row) for row in rows}
 
     def all_frames(self) -> Iterator[StoredFrame]:
@@ -557,22 +571,20 @@ class FrameStore:
         hashes = list(dict.fromkeys(wanted))
         if not hashes:
             return {}
+        chosen, given = among("BLOB", hashes)
         rows = self._database.rows(
             "SELECT DISTINCT f.frame_id, i.list FROM frame_log f JOIN input_lists i"
-            " ON f.inputs = i.hash"
-            " WHERE f.frame_id IN (SELECT unnest(?::BLOB[])) AND i.base IS NULL",
-            [hashes],
+            f" ON f.inputs = i.hash WHERE f.frame_id {chosen} AND i.base IS NULL",
+            given,
         )
         return {FrameId(frame_id): json.loads(text) for frame_id, text in rows}
 
     def agents(self) -> dict[str, Agent]:
         """Registered agents by id."""
-        rows = self._database.rows(
-            "SELECT id, role, capabilities FROM agent_log"
-            " QUALIFY row_number() OVER (PARTITION BY id ORDER BY seq DESC, rowid DESC) = 1"
-            " ORDER BY id"
-        )
-        return {id_: Agent(id_, role, tuple(able or ())) for id_, role, able in rows}
+        rows = self._database.rows("SELECT id, role, capabilities, seq, rowid FROM agent_log")
+        # Again the newest of few, in the order of their ids.
+        rows.sort(key=lambda row: (row[0], *row[3:]))
+        return {id_: Agent(id_, role, tuple(able or ())) for id_, role, able, *_ in rows}
 
     def journal_number(self) -> int:
         """The number of the last journal record applied."""

@@ -334,3 +334,13 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     _SESSION_NAMES, _CODE, _RANKING, _USES, _TOTALS, _HASHES_IN_ORDER,
 )  # fmt: skip
 """Step N brings a store from version N to N + 1."""
+
+TABLES: Final = (
+    "agent_log", "bodies", "body_hashes", "code_facts", "code_symbols", "code_uses",
+    "frame_log", "head_log", "input_lists", "listings", "lost_roots", "manifest_log", "memo",
+    "meta", "model_results", "node_log", "note_log", "postings", "remarks", "root_log",
+    "session_blobs", "session_heads", "session_names", "session_records", "session_requests",
+    "session_versions", "share_due", "unvouched",
+)  # fmt: skip
+"""What a store of the present version has. Asked for a list, the library would parse all the views
+of its own, which takes longer than to read a small index."""

@@ -21,6 +21,7 @@ from indexer.service.ahead import Ahead
 from indexer.service.writing_thread import WritingThread
 from indexer.watch.debounce import Timing
 from indexer.watch.inotify import InotifyAhead
+from tests.support.space import with_index
 
 FAST = Timing(quiet=0.01, longest=0.1, settle=0.05, longest_settle=0.5)
 
@@ -35,7 +36,7 @@ def indexed(sample: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     (sample / ".gitignore").write_text("*.log\n")
     time.sleep(0.025)
-    with Engine.create(sample) as engine:
+    with Engine(with_index(sample)) as engine:
         scan(engine)
     return sample
 

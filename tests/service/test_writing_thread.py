@@ -20,13 +20,14 @@ from indexer.store.trees import TreeStore
 from indexer.watch import inotify
 from indexer.watch.debounce import Timing
 from tests.support.engines import Engine
+from tests.support.space import with_index
 
 FAST = Timing(quiet=0.01, longest=0.1, settle=0.05, longest_settle=0.5)
 
 
 @pytest.fixture
 def engine(sample: Path) -> Iterator[Engine]:
-    with Engine.create(sample) as engine:
+    with Engine(with_index(sample)) as engine:
         yield engine
 
 

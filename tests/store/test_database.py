@@ -12,9 +12,9 @@ import pytest
 
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store import database as module
-from indexer.store.database import DamagedError, Database, DatabaseError, Row, put_meta
+from indexer.store.database import DamagedError, Database, DatabaseError, Row, among, put_meta
 from indexer.store.layout import NewerFormatError
-from indexer.store.migrations import MIGRATIONS
+from indexer.store.migrations import MIGRATIONS, TABLES
 from tests.support.engines import Engine
 
 
@@ -48,6 +48,11 @@ def new_tables(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     """The tables of a store that was never older."""
     with contextlib.closing(Database(tmp_path_factory.mktemp("new") / "new.duckdb")) as new:
         return new.rows("SELECT table_name FROM duckdb_tables() ORDER BY 1")
+
+
+def test_every_table_is_known_by_name(new_tables: list[Row]) -> None:
+    """Whoever reads all of them does not ask which there are."""
+    assert [(name,) for name in TABLES] == new_tables
 
 
 @pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
@@ -206,3 +211,30 @@ def test_a_file_that_turned_out_damaged_is_not_folded(tmp_path: Path) -> None:
     assert again.rows("SELECT value FROM meta WHERE key = 'told'") == [("yes",)]
     again.close()
     assert not path.with_suffix(".duckdb.wal").exists()
+
+
+def test_a_second_thread_works_from_some_size_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an index that grows as in one that is opened, and not in a small one."""
+    question = "SELECT current_setting('threads')"
+    monkeypatch.setattr(module, "_DIVIDED", 1 << 21)
+    with contextlib.closing(Database(tmp_path / "index.duckdb")) as database:
+        assert database.rows(question) == [(1,)]
+        with database.transaction() as connection:
+            put_meta(connection, "few", "words")
+        assert database.rows(question) == [(1,)]
+        with database.transaction() as connection:
+            put_meta(connection, "many", "".join(map(str, range(1 << 19))))
+        assert database.rows(question) == [(2,)]
+    monkeypatch.setattr(module, "_DIVIDED", 1)
+    with contextlib.closing(Database(tmp_path / "index.duckdb")) as database:
+        assert database.rows(question) == [(2,)]
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_one_and_many_are_found_alike(database: Database, count: int) -> None:
+    chosen, given = among("UINTEGER", range(count))
+    assert ("unnest" in chosen) == (count != 1)
+    found = database.rows(f"SELECT range FROM range(10) WHERE range {chosen} ORDER BY 1", given)
+    assert found == [(number,) for number in range(count)]

@@ -18,8 +18,10 @@ from indexer.core.tree import Entry, Folder, Tree
 from indexer.errors import CorruptError
 from indexer.store import trees as module
 from indexer.store.database import Database
+from indexer.store.layout import Layout
 from indexer.store.roots import Remarks, Root
 from indexer.store.trees import Batch, Listings, TreeStore
+from tests.support.space import with_index
 
 XXH3 = HASHES["xxh3_128"]
 
@@ -46,7 +48,7 @@ def tree_of(entries: dict[str, Any]) -> Tree:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(tmp_path / "index.duckdb")
+    opened = Database(Layout(with_index(tmp_path)).database)
     yield opened
     opened.close()
 

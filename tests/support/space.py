@@ -144,6 +144,11 @@ def empty_workspace(hash_name: str | None = None) -> Path:
     return base / "w"
 
 
+def with_index(root: Path, hash_name: str | None = None) -> Path:
+    """A folder of some files with an index that has recorded nothing yet."""
+    return copy_workspace(empty_workspace(hash_name), root)
+
+
 @cache
 def _settled(files: tuple[tuple[str, str], ...], declared: str | None) -> Path:
     made = Space()

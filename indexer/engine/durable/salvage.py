@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -57,17 +58,18 @@ def missing_records(
             with contextlib.suppress(LookupError, TypeError):
                 known.setdefault(record["kind"], {})[identity(record)] = (number, record)
     found: list[JsonObject] = []
-    for name, kind in KINDS.items():
-        if kind.identity is None:
-            continue
-        # Opened for each kind: damage that ends the reading of one must not cost the others.
+    kinds = iter([(name, kind, kind.identity) for name, kind in KINDS.items() if kind.identity])
+    for first in kinds:
+        # Opened again behind damage: what ends the reading of one kind must not cost the others.
         with _readable(layout) as database:
-            if database is not None:
-                store = FrameStore(database, salvaging=True)
-                applied = applied_number_in(store) or 0
+            if database is None:
+                break
+            store = FrameStore(database, salvaging=True)
+            applied = applied_number_in(store) or 0
+            for name, kind, identify in itertools.chain([first], kinds):
                 there = known.get(name, {})
                 for record in kind.stored(store):
-                    number, last = there.get(kind.identity(record), (0, None))
+                    number, last = there.get(identify(record), (0, None))
                     is_newer = kind.replaces and number <= applied and record != last
                     if (last is None or is_newer) and holds(algorithm, record):
                         found.append(record)

@@ -136,6 +136,18 @@ def test_a_flipped_byte_in_any_table_is_found_and_repaired(
         assert read(engine, KEPT) == kept
 
 
+def test_without_a_journal_damage_of_one_kind_costs_no_other(
+    root: Path, kept: dict[str, str]
+) -> None:
+    damage_a_table(root, "model_results")
+    shutil.rmtree(Layout(root).journal)
+    assert repair(root)["repaired"]
+    with Engine(root) as engine:
+        assert engine.validate()["valid"]
+        found = read(engine, KEPT)
+    assert {name for name in kept if found[name] != kept[name]} == {"answers"}
+
+
 def test_the_history_survives_damage_elsewhere(root: Path, crashed: Path, tmp_path: Path) -> None:
     before = all_roots(crashed, tmp_path)
     damage_a_table(root, "session_versions")

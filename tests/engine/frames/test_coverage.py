@@ -18,6 +18,7 @@ from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import one_pass
 from indexer.engine.tree.scan import all_of
 from tests.support.engines import Engine
+from tests.support.space import with_index
 
 DECLARED = '[types.outline]\nscope = {}\nfile = "outline"\nfolder = "summarize"\n'
 
@@ -30,7 +31,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
         place.mkdir(parents=True, exist_ok=True)
         (place / f"file{number}.py").write_text(f"def fun{number}():\n    return {number}\n")
     (root / "README.md").write_text("# Read me\n\nFirst.\n")
-    with Engine.create(root) as made:
+    with Engine(with_index(root)) as made:
         made.scan()
         made.serve()
         made.regenerate()

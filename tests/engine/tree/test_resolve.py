@@ -12,6 +12,7 @@ from indexer.core.paths import PathError
 from indexer.engine.tree.resolve import AmbiguousNodeError, UnknownNodeError
 from indexer.errors import UsageError
 from tests.support.engines import Engine
+from tests.support.space import with_index
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def opened(workspace: Path) -> Iterator[Engine]:
     (workspace / "src").mkdir()
     (workspace / "src" / "main.py").write_bytes(b"main")
     (workspace / "README").write_bytes(b"read me")
-    with Engine.create(workspace) as engine:
+    with Engine(with_index(workspace)) as engine:
         engine.scan()
         yield engine
 

@@ -20,6 +20,7 @@ from indexer.errors import NoWorkspaceError, UsageError
 from indexer.scan import hashpool
 from indexer.store.layout import initialise
 from tests.support.engines import Engine
+from tests.support.space import with_index
 
 DAY = 86400 * 10**9
 
@@ -35,8 +36,7 @@ def project(workspace: Path) -> Path:
     (workspace / "src" / "main.py").write_bytes(b"main")
     (workspace / "README").write_bytes(b"read me")
     (workspace / "link").symlink_to("README")
-    initialise(workspace)
-    return workspace
+    return with_index(workspace)
 
 
 @pytest.fixture

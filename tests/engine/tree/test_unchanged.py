@@ -28,6 +28,7 @@ from indexer.store.layout import Layout
 from indexer.store.standing import forget_standing, read_listings, read_standing, write_standing
 from indexer.store.trees import TreeStore
 from tests.support.engines import Engine
+from tests.support.space import with_index
 
 FILES = ("a.py", "src/b.py", "src/deep/c.txt", "docs/d.md")
 
@@ -50,8 +51,7 @@ def indexed(tmp_path: Path) -> Path:
     """A workspace that was scanned, and asked for its status."""
     fill(tmp_path)
     settle()
-    with Workspace.open(tmp_path) as opened:
-        opened.init()
+    with Workspace.open(with_index(tmp_path)) as opened:
         opened.scan()
         opened.status()
     return tmp_path
