@@ -24,10 +24,6 @@ T = TypeVar("T")
 
 _PIECE: Final = 20_000
 
-_DIVIDED: Final = 16 << 20
-"""Bytes of an index from which on two threads work on it: the library divides a table by 122,880
-rows, and handing a small question to another thread takes a tenth of what it takes in all."""
-
 SPILL: Final = "spill"
 """The folder for what a query needs beyond its memory; empty unless one runs."""
 
@@ -177,16 +173,6 @@ class Database:
             self._place, self._path.name, self._most_memory, read_only=self.read_only
         )
         self._room = Room(self._connection, self._most_memory, self._at_rest)
-        self._is_divided = False
-        self._divide()
-
-    def _divide(self) -> None:
-        """Let a second thread work from now on, where there is enough for it."""
-        if not self._is_divided and self.size() >= _DIVIDED:
-            # One does it too, and what was committed a moment ago is.
-            with contextlib.suppress(duckdb.Error):
-                self._connection.execute("SET threads = 2")
-                self._is_divided = True
 
     def serve(self) -> None:
         """Keep from now on as little at rest as does for a service."""
@@ -301,7 +287,6 @@ class Database:
             self._connection.commit()
             self.writes += 1
             self._make_private()
-            self._divide()
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query, on a cursor of its own."""
@@ -476,8 +461,8 @@ def _connect(
                 "extension_directory": os.devnull,
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
-                # To begin with; an index of 100,000 nodes needs not many either.
-                "threads": "1",
+                # Deterministic and light: an index of 100,000 nodes needs not many threads.
+                "threads": "2",
                 # To begin with: a WAL may hold much, and is replayed now.
                 "memory_limit": f"{most_memory}B",
                 # Last: before the first of these it would be refused because of it.
@@ -490,6 +475,6 @@ def _connect(
         allowed = ", ".join(quoted(str(place.path / (name + ending))) for ending in REWRITTEN)
         connection.execute(f"SET allowed_paths = [{allowed}]")
         connection.execute("SET enable_external_access = false")
-        connection.execute("SET allowed_configs = ['memory_limit', 'threads']")
+        connection.execute("SET allowed_configs = ['memory_limit']")
         connection.execute("SET lock_configuration = true")
         return connection

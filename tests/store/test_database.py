@@ -213,25 +213,6 @@ def test_a_file_that_turned_out_damaged_is_not_folded(tmp_path: Path) -> None:
     assert not path.with_suffix(".duckdb.wal").exists()
 
 
-def test_a_second_thread_works_from_some_size_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In an index that grows as in one that is opened, and not in a small one."""
-    question = "SELECT current_setting('threads')"
-    monkeypatch.setattr(module, "_DIVIDED", 1 << 21)
-    with contextlib.closing(Database(tmp_path / "index.duckdb")) as database:
-        assert database.rows(question) == [(1,)]
-        with database.transaction() as connection:
-            put_meta(connection, "few", "words")
-        assert database.rows(question) == [(1,)]
-        with database.transaction() as connection:
-            put_meta(connection, "many", "".join(map(str, range(1 << 19))))
-        assert database.rows(question) == [(2,)]
-    monkeypatch.setattr(module, "_DIVIDED", 1)
-    with contextlib.closing(Database(tmp_path / "index.duckdb")) as database:
-        assert database.rows(question) == [(2,)]
-
-
 @pytest.mark.parametrize("count", range(4))
 def test_one_and_many_are_found_alike(database: Database, count: int) -> None:
     chosen, given = among("UINTEGER", range(count))
