@@ -343,15 +343,19 @@ class Tree(NamedTuple):
         heap: list[tuple[int, bool, str, Folder | None]] = [
             (-self.root.totals.bytes, False, paths.ROOT, self.root)
         ]
+        sizes = [0] * limit
+        """Of the largest files that were met until now; what is smaller than all is left alone."""
         while heap and len(found) < limit:
             _, is_file, path, folder = heapq.heappop(heap)
             if is_file:
                 found.append(path)
             elif folder is not None:
                 for name, entry in folder.entries.items():
-                    if entry.kind is not Kind.LINK:
-                        below = paths.join(path, name)
+                    if entry.size >= sizes[0] and entry.kind is not Kind.LINK:
                         is_file = entry.folder is None
+                        if is_file:
+                            heapq.heappushpop(sizes, entry.size)
+                        below = paths.join(path, name)
                         heapq.heappush(heap, (-entry.size, is_file, below, entry.folder))
         return found
 
