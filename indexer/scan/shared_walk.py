@@ -278,10 +278,13 @@ class _Line:
     def leave(self, path: str, names: list[str]) -> list[str]:
         """Add what is in a folder of which nothing is known; gives what is not left to others.
 
-        Much may be in a folder that has very many in it, or just one.
+        Much may be in a folder that has very many in it, or just one. Of very many every second one
+        is left, so that others have something to do where nothing is further down.
         """
         depth = paths.depth(path)
-        if depth < _LEVELS or (depth < _DEEPEST and not 1 < len(names) < _WIDE):
+        if 0 < depth < _DEEPEST and len(names) >= _WIDE:
+            return names[1::2] if self.put(path, names[::2]) else names
+        if depth < _LEVELS or (depth < _DEEPEST and len(names) == 1):
             return names
         return [] if self.put(path, names) else names
 

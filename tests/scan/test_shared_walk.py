@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -286,3 +287,13 @@ def test_nothing_is_forked_beside_other_threads(
         other.join()
     assert found.unchanged
     assert not found.left
+
+
+def test_of_very_many_folders_others_get_every_second_one() -> None:
+    """What they hold is not known: where nothing is below them, there is nothing else to give."""
+    names = [f"{number:03}" for number in range(100)]
+    with contextlib.closing(shared_walk._Line()) as line:
+        assert line.leave("", names) == names
+        assert line.leave("wide", names) == names[1::2]
+        given = [(parent, name) for parent, several in line.rest() for name in several]
+    assert given == [("wide", name) for name in names[::2]]
