@@ -60,9 +60,9 @@ def modified_of(packed: bytes) -> int:
     return int(_STAT.unpack(packed)[2]) if packed else 0
 
 
-def size_of(packed: bytes) -> int:
-    """The file size in a packed stat."""
-    size: int = _STAT.unpack(packed)[1]
+def size_of(packed: bytes, at: int = 0) -> int:
+    """The file size in a packed stat, which may be in the midst of others."""
+    size: int = _STAT.unpack_from(packed, at)[1]
     return size
 
 

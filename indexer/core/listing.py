@@ -6,6 +6,7 @@ comparison. A tree that is read from listings decodes a folder when somebody loo
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import threading
 from typing import Any, Final, NamedTuple
@@ -188,6 +189,22 @@ class ListedFolder(Folder):
                 self._records, self.entries = records, entries
                 del self._listings[self._path]
         return object.__getattribute__(self, name)
+
+    def largest_at_most(self) -> int:
+        """As long as it is not decoded, what its listing says, where there is no folder in it."""
+        found = self.listing()
+        if found is None or self.totals.directories > 1:
+            return self.totals.bytes
+        stats, position, largest = found.stats, 0, 0
+        with contextlib.suppress(struct.error):
+            while position < len(stats):
+                _, length = _HEAD.unpack_from(stats, position)
+                position += _HEAD.size + length
+                largest = max(largest, filestat.size_of(stats, position))
+                position += filestat.PACKED_SIZE
+            return largest
+        # Whoever looks into it says what is wrong.
+        return self.totals.bytes
 
     def listing(self) -> Listing | None:
         """The listing as long as it is not decoded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import insort
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, MutableMapping
 from copy import copy
 from typing import Final, NamedTuple, cast
@@ -130,6 +131,10 @@ class Folder:
         # The folder this one was made from, by its token alone (holding the folder would hold all
         # of its history), and the names that were touched.
         self._step: tuple[object, frozenset[str]] | None = None
+
+    def largest_at_most(self) -> int:
+        """A size that no file below exceeds, as far as it is known without looking into it."""
+        return self.totals.bytes
 
     @classmethod
     def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
@@ -337,27 +342,27 @@ class Tree(NamedTuple):
     def largest(self, limit: int) -> list[str]:
         """The paths of the largest files, largest first, those of equal size by their paths.
 
-        A folder is entered only when nothing larger is left: no file is larger than its folder.
+        A folder is entered only where it may have one of them: no file is larger than its folder,
+        and none comes before it.
         """
-        found: list[str] = []
-        heap: list[tuple[int, bool, str, Folder | None]] = [
-            (-self.root.totals.bytes, False, paths.ROOT, self.root)
-        ]
-        sizes = [0] * limit
-        """Of the largest files that were met until now; what is smaller than all is left alone."""
-        while heap and len(found) < limit:
-            _, is_file, path, folder = heapq.heappop(heap)
-            if is_file:
-                found.append(path)
-            elif folder is not None:
-                for name, entry in folder.entries.items():
-                    if entry.size >= sizes[0] and entry.kind is not Kind.LINK:
-                        is_file = entry.folder is None
-                        if is_file:
-                            heapq.heappushpop(sizes, entry.size)
-                        below = paths.join(path, name)
-                        heapq.heappush(heap, (-entry.size, is_file, below, entry.folder))
-        return found
+        best: list[tuple[int, str]] = []
+        heap = [(-self.root.totals.bytes, paths.ROOT, self.root)]
+        while heap and limit:
+            most, path, folder = heapq.heappop(heap)
+            if len(best) == limit:
+                if most > best[-1][0]:
+                    break
+                if (-folder.largest_at_most(), path) > best[-1]:
+                    continue
+            for name, entry in folder.entries.items():
+                if len(best) < limit or -entry.size <= best[-1][0]:
+                    below = paths.join(path, name)
+                    if entry.folder is not None:
+                        heapq.heappush(heap, (-entry.size, below, entry.folder))
+                    elif entry.kind is not Kind.LINK:
+                        insort(best, (-entry.size, below))
+                        del best[limit:]
+        return [path for _, path in best]
 
     def with_updates(self, updates: Mapping[str, Mapping[str, Entry | None]]) -> Tree:
         """The tree after changes given per folder: only those folders and their ancestors move.

@@ -278,3 +278,34 @@ NOW = 1_700_000_000 * SECOND + 123_456_789
 def test_what_is_too_young_to_be_trusted(mtime: int, ctime: int, racy: bool) -> None:
     stat: Any = FakeStat(mtime, ctime)
     assert filestat.is_racy(stat, NOW) is racy
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers(0, 5), max_size=4)))
+def test_the_largest_files_are_found_without_looking_into_every_folder(
+    sizes: dict[str, list[int]],
+) -> None:
+    algorithm = HASHES["xxh3_128"]
+    folders = {
+        name: Folder.of(
+            algorithm, {str(place): leaf(algorithm, b"x" * size) for place, size in enumerate(each)}
+        ).as_entry()
+        for name, each in sizes.items()
+    }
+    made = Tree(algorithm, Folder.of(algorithm, folders))
+    files = [(-entry.size, path) for path, entry in made.walk() if entry.folder is None]
+    for limit in (1, 2, 5):
+        assert listed(made).largest(limit) == [path for _, path in sorted(files)][:limit]
+
+
+def test_a_folder_without_one_of_the_largest_files_is_not_decoded() -> None:
+    algorithm = HASHES["xxh3_128"]
+    large = Folder.of(algorithm, {"file": leaf(algorithm, b"x" * 100)})
+    small = {f"f{number:03}": leaf(algorithm, b"x" * 10) for number in range(50)}
+    root = {"deep": large.as_entry(), "empty": Folder.of(algorithm, small).as_entry()}
+    read = listed(
+        Tree(algorithm, Folder.of(algorithm, {**root, "top": leaf(algorithm, b"x" * 200)}))
+    )
+    assert read.largest(1) == ["top"]
+    assert undecoded(read) == ["deep", "empty"]
+    # It has more in it than the other one, but no file as large.
+    assert read.largest(2) == ["top", "deep/file"]
