@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
-class Beside(Generic[T]):
-    """Work that takes little of the interpreter, begun with a block and ended with it."""
+@contextlib.contextmanager
+def beside(work: Callable[[], T]) -> Iterator[Callable[[], T]]:
+    """Begin work that takes little of the interpreter, and end with it.
 
-    def __init__(self, work: Callable[[], T]) -> None:
-        self._work = work
-        self._made: list[T] = []
-        self._failed: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
+    What this gives waits for its result, or raises what it failed with.
+    """
+    made: list[T] = []
+    failed: list[BaseException] = []
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._thread.join()
-
-    def _run(self) -> None:
+    def run() -> None:
         try:
-            self._made.append(self._work())
+            made.append(work())
         except BaseException as error:
-            self._failed = error
+            failed.append(error)
 
-    def result(self) -> T:
-        """What it gives, once it has; what it failed with is raised here."""
-        self._thread.join()
-        if self._failed is not None:
-            raise self._failed
-        return self._made[0]
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def result() -> T:
+        thread.join()
+        if failed:
+            raise failed[0]
+        return made[0]
+
+    try:
+        yield result
+    finally:
+        thread.join()

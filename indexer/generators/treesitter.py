@@ -115,6 +115,8 @@ def _binding(package: str) -> Any:
     spec = PathFinder.find_spec(name, places) if places else None
     if spec is None or spec.loader is None:
         return import_module(package)
-    module = sys.modules[name] = module_from_spec(spec)
+    module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    # Only now: a package that is loaded later would take a half-made one for whole.
+    sys.modules[name] = module
     return module

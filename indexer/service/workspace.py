@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
-from indexer.core.beside import Beside
+from indexer.core.beside import beside
 from indexer.core.progress import Progress, begin, meter_of
 from indexer.errors import LockedError, MerkleError, UsageError
 from indexer.service.client import Client, ServiceError, connect
@@ -63,10 +63,10 @@ def _load_ahead(name: str, open_it: Callable[[], None]) -> None:
     # Imported late: with a service running, a command never needs the database library.
     from indexer.engine.workspace import load_frames
 
-    with Beside(open_it) as opening:
+    with beside(open_it) as opened:
         _ = OPERATIONS[name].function, OPERATIONS["scan"].function
         load_frames()
-    opening.result()
+    opened()
 
 
 def _is_about_everything(name: str, given: Mapping[str, Any]) -> bool:

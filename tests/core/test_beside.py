@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from indexer.core.beside import Beside
+from indexer.core.beside import beside
 
 
 def test_both_are_done_at_once_and_what_it_gives_is_there_at_the_end() -> None:
@@ -16,21 +16,21 @@ def test_both_are_done_at_once_and_what_it_gives_is_there_at_the_end() -> None:
         there.set()
         return here.wait(60)
 
-    with Beside(meets) as meeting:
+    with beside(meets) as meeting:
         assert there.wait(60)
         here.set()
-        assert meeting.result()
-    assert meeting.result()
+        assert meeting()
+    assert meeting()
 
 
 def test_it_fails_where_its_result_is_asked_for() -> None:
     def fails() -> None:
         raise LookupError("gone")
 
-    with Beside(fails) as failing:
+    with beside(fails) as failing:
         pass
     with pytest.raises(LookupError, match="gone"):
-        failing.result()
+        failing()
 
 
 def test_it_has_ended_where_what_was_done_meanwhile_fails() -> None:
@@ -40,7 +40,7 @@ def test_it_has_ended_where_what_was_done_meanwhile_fails() -> None:
         ended.append(may_end.wait(60))
 
     def fails() -> None:
-        with Beside(waits):
+        with beside(waits):
             may_end.set()
             raise LookupError("gone")
 

@@ -28,7 +28,7 @@ from indexer.compose.relevance import (
     pulled,
     weights_of,
 )
-from indexer.core.beside import Beside
+from indexer.core.beside import beside
 from indexer.core.code import SymbolSpan
 from indexer.core.frames import REPEATING_AGENTS
 from indexer.core.kinds import Kind
@@ -266,14 +266,14 @@ class Ranking:
         scores = UnitScores(self._weights)
         texts: dict[int, tuple[int, list[Mention]]] = {}
         # The database reads what the files have while they are looked through.
-        with Beside(
+        with beside(
             partial(self._code.spans, [hit.number for hit in hits if hit.number not in symbols])
         ) as spans:
             for hit in hits:
                 if hit.number not in texts and not self._files.is_stale(hit.path):
                     text = text_of(hit.path) or b""
                     texts[hit.number] = len(text), scores.found_in(text)
-            symbols.update(spans.result())
+            symbols.update(spans())
         known = {
             number: scores.of(found, length, symbols[number])
             for number, (length, found) in texts.items()
