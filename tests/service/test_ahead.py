@@ -77,6 +77,14 @@ def test_nothing_is_looked_at_again(
         assert keeper.catch_up()
 
 
+def _caught_up(keeper: WritingThread) -> str:
+    """The root once everything that was written is recorded."""
+    assert keeper.catch_up()
+    head = keeper.engine.trees.head()
+    assert head is not None
+    return head.root.hex()
+
+
 def _edit(root: Path) -> None:
     (root / "pkg0" / "new.py").write_text("x = 1\n")
 
@@ -115,18 +123,12 @@ def test_whatever_happens_is_seen(
         keeper = serve(indexed, ahead)
         if when == "later":
             change(indexed)
-        assert keeper.catch_up()
-        head = keeper.engine.trees.head()
-        assert head is not None
-        assert head.root.hex() == from_nothing(indexed)
+        assert _caught_up(keeper) == from_nothing(indexed)
         assert keeper.health().watches == _folders(indexed)
         # What comes after that, too, and what a rule leaves out not.
         (indexed / "pkg1" / "more.py").write_text("y = 2\n")
         (indexed / "pkg1" / "more.log").write_text("left out\n")
-        assert keeper.catch_up()
-        head = keeper.engine.trees.head()
-        assert head is not None
-        assert head.root.hex() == from_nothing(indexed)
+        assert _caught_up(keeper) == from_nothing(indexed)
 
 
 def test_the_rules_of_git_are_followed(
@@ -140,10 +142,7 @@ def test_the_rules_of_git_are_followed(
         keeper = serve(indexed, ahead)
         (indexed / ".git" / "info").mkdir(parents=True)
         (indexed / ".git" / "info" / "exclude").write_text("*.txt\n")
-        assert keeper.catch_up()
-        head = keeper.engine.trees.head()
-        assert head is not None
-        assert head.root.hex() == from_nothing(indexed)
+        assert _caught_up(keeper) == from_nothing(indexed)
 
 
 @pytest.fixture
@@ -178,10 +177,7 @@ def test_rules_of_git_that_come_while_others_look_are_followed(
     with closing(ahead):
         keeper = serve(indexed, ahead)
         assert exclude.exists()
-        assert keeper.catch_up()
-        head = keeper.engine.trees.head()
-        assert head is not None
-        assert head.root.hex() == from_nothing(indexed)
+        assert _caught_up(keeper) == from_nothing(indexed)
 
 
 def test_what_is_mounted_while_others_look_is_seen(
@@ -206,10 +202,7 @@ def test_what_is_mounted_while_others_look_is_seen(
         with closing(ahead):
             keeper = serve(indexed, ahead)
             assert (under / "new.py").exists()
-            assert keeper.catch_up()
-            head = keeper.engine.trees.head()
-            assert head is not None
-            assert head.root.hex() == from_nothing(indexed)
+            assert _caught_up(keeper) == from_nothing(indexed)
     finally:
         subprocess.run(["umount", "-l", str(under)], check=True)
 
@@ -253,10 +246,7 @@ def test_what_is_replaced_once_another_process_has_looked_at_it_is_seen(
     with closing(ahead):
         keeper = serve(indexed, ahead)
         assert replaced.exists()
-        assert keeper.catch_up()
-        head = keeper.engine.trees.head()
-        assert head is not None
-        assert head.root.hex() == from_nothing(indexed)
+        assert _caught_up(keeper) == from_nothing(indexed)
 
 
 def test_a_folder_with_two_names_is_looked_at_again(
