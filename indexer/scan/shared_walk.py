@@ -114,7 +114,7 @@ def walk_shared(
     What each takes follows from the `listings`; without them it is found on the way. `meanwhile`
     is done here once others have work. With `watches`, everybody watches what it looks at.
     """
-    least = _WORTH if watches is None else _WORTH_WATCHING
+    least = 1 if watches is None else _WORTH_WATCHING
     forks = _may_fork() and (listings is None or _is_worth(listings, least))
     processes = min(len(os.sched_getaffinity(0)), _MOST) if forks else 1
     if processes == 1:
