@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -34,12 +35,26 @@ def run_here() -> None:
     """Run the command line in this process, and end it."""
     # A command is short: collecting cycles would walk the whole tree again and again.
     gc.disable()
+    _buffer_streams()
     from indexer.cli.group import cli
 
     try:
         cli.main(prog_name="merkle")
     except SystemExit as leaving:
         _leave(leaving.code)
+
+
+def _buffer_streams() -> None:
+    """Write everything or fail: Python under PYTHONUNBUFFERED drops what a pipe does not take."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        # What a test puts in its place may have none.
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            whole = open(  # noqa: SIM115  # open until the process ends
+                stream.fileno(), "w", buffering=1, encoding=stream.encoding,
+                errors=stream.errors, closefd=False,
+            )  # fmt: skip
+            setattr(sys, name, whole)
 
 
 def _leave(code: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 from indexer.cli import failures
 from indexer.errors import LockedError
 from indexer.service.workspace import Workspace
+
+_LONG = "SELECT repeat('x', 10000)"
 
 
 def test_text_goes_to_stderr_and_json_to_stdout(tmp_path: Path, process: Any) -> None:
@@ -160,6 +163,20 @@ def test_a_reader_that_goes_away_causes_no_noise(scanned: Path) -> None:
         _, noise = running.communicate(timeout=60)
     assert running.returncode == failures.PIPE_CLOSED
     assert noise == b""
+
+
+def test_what_a_pipe_does_not_take_is_not_dropped_without_buffers_either(scanned: Path) -> None:
+    reader, writer = os.pipe()
+    # Smaller than what is written, so that the first write can only end half-way.
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "indexer.cli", "-C", str(scanned), "sql", _LONG],
+        stdout=writer,
+    ) as running:
+        os.close(writer)
+        os.read(reader, 1)
+        os.close(reader)
+    assert running.returncode == failures.PIPE_CLOSED
 
 
 def test_closed_output_is_no_crash(scanned: Path) -> None:
