@@ -463,6 +463,8 @@ def _connect(
                 "autoload_known_extensions": "false",
                 # Deterministic and light: an index of 100,000 nodes needs not many threads.
                 "threads": "2",
+                # Besides these it would begin eight more, for files that are far away.
+                "async_threads": "1",
                 # To begin with: a WAL may hold much, and is replayed now.
                 "memory_limit": f"{most_memory}B",
                 # Last: before the first of these it would be refused because of it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,12 @@ def test_opening_again_migrates_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     Database(tmp_path / "index.duckdb").close()
     monkeypatch.setattr(Database, "transaction", lambda self: pytest.fail("nothing to do"))
     Database(tmp_path / "index.duckdb").close()
+
+
+def test_opening_begins_few_threads(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/task"))
+    with contextlib.closing(Database(tmp_path / "index.duckdb")):
+        assert len(os.listdir("/proc/self/task")) - before <= 2
 
 
 @pytest.fixture(scope="module")
