@@ -176,7 +176,10 @@ LATE = {
         "indexer.service.following",
         "random",  # only where a service has just stopped
     },
-    "service.writing_thread": {"indexer.engine.durable.validate"},  # only after a failure
+    "service.writing_thread": {
+        "indexer.engine.durable.validate",  # only after a failure
+        "indexer.service.maintainer",  # once nobody waits for the first answer
+    },
     "service.whose_socket": {"hashlib"},  # only where a service has run
     "store.journal": {"shutil"},  # only where another is put in its place
     "store.lock": {"random"},  # only where it is not free
