@@ -441,7 +441,7 @@ class WritingThread:
             self._looking = False
         # As long a rest as the work: a huge file that grows all day takes half a CPU at most.
         now = self.engine.clock.monotonic()
-        self._rest_until = now + (now - started)
+        self._rest_until = max(self._rest_until, now + (now - started))
 
     def _look_at(self, dirty: dict[str, bool]) -> None:
         self._walked = set()

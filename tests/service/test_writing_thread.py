@@ -93,7 +93,9 @@ def test_whoever_waited_for_the_first_look_is_answered_before_frames_are_made(
 ) -> None:
     monkeypatch.setattr(keeping, "FIRST_REST", 3600.0)
     keeper = start()
+    (keeper.engine.root / "new").write_text("x")
     assert keeper.catch_up()
+    assert keeper.call(keeper._process_all)
     assert keeper.health().state == "watching"
     assert keeper._maintainer is None
     keeper._rest_until = 0.0
