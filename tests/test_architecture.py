@@ -76,8 +76,9 @@ LATE = {
         "indexer.store.database",
         "indexer.store.trees",
     },  # only `doctor`
-    # an interrupt during start-up ends quietly; a command that is handed over needs nothing else
-    "cli.main": {"indexer.cli.group", "indexer.cli.thin"},
+    # an interrupt during start-up ends quietly; a command that is handed over needs nothing else,
+    # and a service's first look goes before the option parser
+    "cli.main": {"indexer.cli.group", "indexer.cli.thin", "indexer.service.ahead", "pathlib"},
     "cli.lsp": {"indexer.lsp.run"},  # the protocol's library loads slowly
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.models": {"indexer.engine.models.settings"},  # only where a model was called
