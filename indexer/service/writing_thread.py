@@ -310,7 +310,9 @@ class WritingThread:
         self._mounts.close()
         self._large.close()
         try:
-            self._maintained().close()
+            # A run that a client began ends with the thread, too.
+            if self._maintainer is not None or self.engine.in_flight.runs:
+                self._maintained().close()
         except MerkleError as error:
             # The journal has the answers that came, unless it is the one that fails.
             self.fatal = self.fatal or error
