@@ -406,11 +406,11 @@ def _look_and_watch(walker: Walker, listings: Mapping[str, Listing], watches: _W
     if not seen.unchanged or seen.unreadable:
         return b""
     # Who asked has the paths, and nothing else to do than to wait for this.
-    numbers = [watches.numbers.get(path, -1) for path in listings]
+    numbers = list(map(watches.numbers.get, listings))
     # A folder that has two names was moved meanwhile, and nobody knows from which to which.
-    if -1 in numbers or len(set(numbers)) < len(watches.numbers):
+    if None in numbers or len(set(numbers)) < len(watches.numbers):
         return b""
-    told = array("i", numbers).tobytes()
+    told = array("i", filter(None, numbers)).tobytes()
     return marshal.dumps((told, list(map(tuple, seen.skipped)), sorted(seen.linked)))
 
 

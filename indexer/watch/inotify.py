@@ -157,8 +157,8 @@ class InotifyWatcher:
         self._lock = threading.Lock()
         # One watch per path and one path per watch, always; a folder that two paths are given for
         # was moved, and is known by its last name.
-        self._path_of = {wd: path for path, wd in watched.items()}
-        self._watch_of = {path: wd for wd, path in self._path_of.items()}
+        self._path_of = dict(zip(watched.values(), watched, strict=True))
+        self._watch_of = dict(zip(self._path_of.values(), self._path_of, strict=True))
         self._unwatched: set[str] = set()
         self._descriptor = _Descriptor(root) if ahead is None else ahead.take()
         try:
