@@ -76,8 +76,9 @@ LATE = {
         "indexer.store.database",
         "indexer.store.trees",
     },  # only `doctor`
-    # an interrupt during start-up ends quietly; a command that is handed over needs nothing else
-    "cli.main": {"indexer.cli.group", "indexer.cli.thin"},
+    # an interrupt during start-up ends quietly; a command that is handed over needs nothing else,
+    # and a service's first look goes before the option parser
+    "cli.main": {"indexer.cli.group", "indexer.cli.thin", "indexer.service.ahead", "pathlib"},
     "cli.lsp": {"indexer.lsp.run"},  # the protocol's library loads slowly
     "cli.mcp": {"indexer.mcp.calls", "indexer.mcp.run"},  # the protocol's library loads slowly
     "cli.models": {"indexer.engine.models.settings"},  # only where a model was called
@@ -176,7 +177,10 @@ LATE = {
         "indexer.service.following",
         "random",  # only where a service has just stopped
     },
-    "service.writing_thread": {"indexer.engine.durable.validate"},  # only after a failure
+    "service.writing_thread": {
+        "indexer.engine.durable.validate",  # only after a failure
+        "indexer.service.maintainer",  # once nobody waits for the first answer
+    },
     "service.whose_socket": {"hashlib"},  # only where a service has run
     "store.journal": {"shutil"},  # only where another is put in its place
     "store.lock": {"random"},  # only where it is not free

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 from click.shell_completion import shell_complete
@@ -16,6 +16,9 @@ from indexer.cli.failures import run
 from indexer.cli.main import COMPLETE_VARIABLE
 from indexer.cli.options import Globals, global_options, wants_json
 from indexer.cli.output import print_json
+
+if TYPE_CHECKING:
+    from indexer.service.ahead import Ahead
 
 GROUPS: Final = {
     "Start, and keep it true": {
@@ -147,9 +150,13 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def main(  # type: ignore[override]  # it always leaves: there is no mode that returns
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        ahead: Ahead | None = None,
+        **extra: Any,
     ) -> NoReturn:
-        """Run a command line and leave with its exit status."""
+        """Run a command line and leave with its exit status; `ahead` is what it has begun with."""
         given = sys.argv[1:] if args is None else list(args)
         program = prog_name or "merkle"
         as_json = wants_json(given)
@@ -158,7 +165,7 @@ class LazyGroup(click.Group):
 
         # Not by click's own main, which has its own idea of exit statuses.
         def parse_and_call() -> Any:
-            options = Globals(line_asks_json=as_json)
+            options = Globals(line_asks_json=as_json, ahead=ahead)
             try:
                 with self.make_context(program, given, obj=options) as context:
                     return self.invoke(context)

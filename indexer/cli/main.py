@@ -9,6 +9,11 @@ import sys
 
 from indexer import __version__
 
+# Not from `typing`, which takes longer to load than Python itself to start.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from indexer.service.ahead import Ahead
+
 COMPLETE_VARIABLE = "_MERKLE_COMPLETE"
 """Set by a shell that asks what a line could go on with."""
 
@@ -22,16 +27,34 @@ def main() -> None:
     if sys.getfilesystemencoding() != "utf-8":
         # Under another locale Python would decode names differently, and every id with them.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-    # Imported late: this is all that most commands need while a service runs.
-    from indexer.cli.thin import hand_over
+    ahead = None
+    if COMPLETE_VARIABLE not in os.environ:
+        # Imported late: this is all that most commands need while a service runs.
+        from indexer.cli.thin import hand_over, served_folder
 
-    status = None if COMPLETE_VARIABLE in os.environ else hand_over(sys.argv[1:])
-    if status is not None:
-        os._exit(status)
-    run_here()
+        status = hand_over(sys.argv[1:])
+        if status is not None:
+            os._exit(status)
+        served = served_folder(sys.argv[1:])
+        ahead = None if served is None else _look_ahead(served)
+    run_here(ahead)
 
 
-def run_here() -> None:
+def _look_ahead(root: str) -> Ahead | None:
+    """Begin a service's first look, beside which the option parser and the rest are loaded."""
+    gc.disable()
+    try:
+        # Imported late: only for a service.
+        from pathlib import Path
+
+        from indexer.service.ahead import Ahead
+
+        return Ahead.begin(Path(root))
+    except KeyboardInterrupt:
+        os._exit(128 + 2)
+
+
+def run_here(ahead: Ahead | None = None) -> None:
     """Run the command line in this process, and end it."""
     # A command is short: collecting cycles would walk the whole tree again and again.
     gc.disable()
@@ -39,7 +62,7 @@ def run_here() -> None:
     from indexer.cli.group import cli
 
     try:
-        cli.main(prog_name="merkle")
+        cli.main(prog_name="merkle", ahead=ahead)
     except SystemExit as leaving:
         _leave(leaving.code)
 

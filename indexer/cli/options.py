@@ -6,9 +6,12 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from indexer.service.ahead import Ahead
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -20,6 +23,8 @@ class Globals:
     quiet: bool = False
     line_asks_json: bool = False
     """Whether --json is anywhere on the line; for what is printed before all of it is parsed."""
+    ahead: Ahead | None = None
+    """A service's first look, where the line is plain enough to begin it before it is parsed."""
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -60,8 +60,22 @@ def hand_over(arguments: list[str]) -> int | None:
         return 128 + 2
 
 
-def _address(arguments: list[str]) -> str | None:
-    """Where the ready process of the workspace listens that a command line means."""
+_OF_A_SERVICE = frozenset(("--idle-exit", "--json", "--open", "--quiet", "--web"))
+"""The options with which `watch` is still a service in this process."""
+
+
+def served_folder(arguments: list[str]) -> str | None:
+    """The workspace that a command line wants to be served by this process; None: some other."""
+    try:
+        folder, rest = _meant(arguments)
+    except OSError:
+        return None
+    options = {argument for argument in rest if argument.startswith("-")}
+    return folder if rest[:1] == ["watch"] and options <= _OF_A_SERVICE else None
+
+
+def _meant(arguments: list[str]) -> tuple[str, list[str]]:
+    """The workspace that a command line means, and the command; none where it is not plain."""
     rest, folder = arguments, os.getcwd()
     while rest and rest[0] in ("--json", "--quiet"):
         rest = rest[1:]
@@ -72,7 +86,13 @@ def _address(arguments: list[str]) -> str | None:
             rest = rest[1:]
     elif not any(argument.startswith("-C") for argument in rest):
         folder = nearest_workspace(folder)
-    if not rest or rest[0] not in ASKED or any(argument.startswith("-C") for argument in rest):
+    return folder, [] if any(argument.startswith("-C") for argument in rest) else rest
+
+
+def _address(arguments: list[str]) -> str | None:
+    """Where the ready process of the workspace listens that a command line means."""
+    folder, rest = _meant(arguments)
+    if not rest or rest[0] not in ASKED:
         return None
     descriptor = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:

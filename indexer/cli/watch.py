@@ -190,8 +190,9 @@ def _serve(options: Globals, idle_exit: float | None, web: int | None, opens: bo
     root = root_of(options)
     with contextlib.ExitStack() as stack:
         # Begun before the rest is loaded, which takes as long.
-        ahead = Ahead.begin(root)
+        ahead = options.ahead or Ahead.begin(root)
         if ahead is not None:
+            assert ahead.owned.root == root
             stack.callback(ahead.close)
         return _serve_with(options, root, idle_exit, web, opens, ahead)
 

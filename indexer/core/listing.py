@@ -6,7 +6,6 @@ comparison. A tree that is read from listings decodes a folder when somebody loo
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import threading
 from typing import Any, Final, NamedTuple
@@ -28,6 +27,7 @@ from indexer.errors import CorruptError
 
 _HEAD: Final = struct.Struct(">BH")
 _TOTALS: Final = struct.Struct(">5Q")
+_BYTES: Final = Totals._fields.index("bytes")
 # Looking a kind up is cheaper than making it from its number.
 _KINDS: Final = {int(kind): kind for kind in Kind}
 HEADS: Final = tuple(
@@ -190,21 +190,33 @@ class ListedFolder(Folder):
                 del self._listings[self._path]
         return object.__getattribute__(self, name)
 
-    def largest_at_most(self) -> int:
-        """As long as it is not decoded, what its listing says, where there is no folder in it."""
-        found = self.listing()
-        if found is None or self.totals.directories > 1:
-            return self.totals.bytes
-        stats, position, largest = found.stats, 0, 0
-        with contextlib.suppress(struct.error):
+    def listed_sizes(self, path: str, least: int) -> list[tuple[str, Kind, int]] | None:
+        """As long as a folder is not decoded, what its listing says, and those of its folders."""
+        found, sizes = self._listings.get(path), list[tuple[str, Kind, int]]()
+        if found is None:
+            return None
+        stats, position = found.stats, 0
+        try:
             while position < len(stats):
-                _, length = _HEAD.unpack_from(stats, position)
-                position += _HEAD.size + length
-                largest = max(largest, filestat.size_of(stats, position))
+                code, length = _HEAD.unpack_from(stats, position)
+                start = position + _HEAD.size
+                position = start + length
+                if code == Kind.DIRECTORY:
+                    name = paths.bytes_to_text(stats[start:position])
+                    inside = self._listings[paths.join(path, name)]
+                    size = _TOTALS.unpack(inside.totals)[_BYTES]
+                    if size >= least:
+                        sizes.append((name, Kind.DIRECTORY, size))
+                    continue
+                size = filestat.size_of(stats, position)
+                if size >= least:
+                    name = paths.bytes_to_text(stats[start : start + length])
+                    sizes.append((name, _KINDS[code], size))
                 position += filestat.PACKED_SIZE
-            return largest
-        # Whoever looks into it says what is wrong.
-        return self.totals.bytes
+        except (struct.error, KeyError):
+            # It is being decoded just now; or whoever looks into it says what is wrong.
+            return None
+        return sizes
 
     def listing(self) -> Listing | None:
         """The listing as long as it is not decoded."""

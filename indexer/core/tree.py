@@ -132,9 +132,9 @@ class Folder:
         # of its history), and the names that were touched.
         self._step: tuple[object, frozenset[str]] | None = None
 
-    def largest_at_most(self) -> int:
-        """A size that no file below exceeds, as far as it is known without looking into it."""
-        return self.totals.bytes
+    def listed_sizes(self, path: str, least: int) -> list[tuple[str, Kind, int]] | None:
+        """What a folder below has of so many bytes, where that is known without decoding it."""
+        return None
 
     @classmethod
     def of(cls, algorithm: WorkspaceHash, entries: Mapping[str, Entry]) -> Folder:
@@ -346,23 +346,27 @@ class Tree(NamedTuple):
         and none comes before it.
         """
         best: list[tuple[int, str]] = []
-        heap = [(-self.root.totals.bytes, paths.ROOT, self.root)]
+        heap = [(-self.root.totals.bytes, paths.ROOT)]
         while heap and limit:
-            most, path, folder = heapq.heappop(heap)
-            if len(best) == limit:
-                if most > best[-1][0]:
-                    break
-                if (-folder.largest_at_most(), path) > best[-1]:
-                    continue
-            for name, entry in folder.entries.items():
-                if len(best) < limit or -entry.size <= best[-1][0]:
-                    below = paths.join(path, name)
-                    if entry.folder is not None:
-                        heapq.heappush(heap, (-entry.size, below, entry.folder))
-                    elif entry.kind is not Kind.LINK:
-                        insort(best, (-entry.size, below))
-                        del best[limit:]
+            most, path = heapq.heappop(heap)
+            if len(best) == limit and most > best[-1][0]:
+                break
+            for name, kind, size in self._sizes(path, -best[-1][0] if len(best) == limit else 0):
+                if kind is Kind.DIRECTORY:
+                    heapq.heappush(heap, (-size, paths.join(path, name)))
+                elif kind is not Kind.LINK:
+                    insort(best, (-size, paths.join(path, name)))
+                    del best[limit:]
         return [path for _, path in best]
+
+    def _sizes(self, path: str, least: int) -> Iterable[tuple[str, Kind, int]]:
+        """What a folder has in it of at least so many bytes."""
+        listed = self.root.listed_sizes(path, least)
+        if listed is not None:
+            return listed
+        folder = self.folder(path)
+        entries = () if folder is None else folder.entries.items()
+        return ((name, entry.kind, entry.size) for name, entry in entries if entry.size >= least)
 
     def with_updates(self, updates: Mapping[str, Mapping[str, Entry | None]]) -> Tree:
         """The tree after changes given per folder: only those folders and their ancestors move.

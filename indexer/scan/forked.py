@@ -28,6 +28,8 @@ def forked(work: Callable[[], bytes], keeps: Sequence[int]) -> Iterator[Callable
                 os.closerange(low, kept)
                 low = kept + 1
             _say(writing, work())
+            # Told before all that it has in memory is taken apart.
+            os.close(writing)
         finally:
             os._exit(0)
     os.close(writing)

@@ -14,6 +14,7 @@ import marshal
 import os
 import sys
 import threading
+from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -204,7 +205,8 @@ def looked_beside(
             said = answer()
             if not said:
                 return None
-            watched, skipped, linked = marshal.loads(said)
+            numbers, skipped, linked = marshal.loads(said)
+            watched = dict(zip(listings, array("i", numbers), strict=True))
             observed = Observed(skipped=[Remark(*each) for each in skipped], linked=set(linked))
             root = observed.folders[paths.ROOT] = _seen(observed, walker, paths.ROOT)
             root.whole = True
@@ -401,11 +403,15 @@ def _look_and_watch(walker: Walker, listings: Mapping[str, Listing], watches: _W
         seen = walk_shared(mine, listings, watches=watches)
     except OSError:
         return b""
-    # A folder that has two names was moved meanwhile, and nobody knows from which to which.
-    is_moved = len(set(watches.numbers.values())) < len(watches.numbers)
-    if not seen.unchanged or seen.unreadable or is_moved:
+    if not seen.unchanged or seen.unreadable:
         return b""
-    return marshal.dumps((watches.numbers, list(map(tuple, seen.skipped)), sorted(seen.linked)))
+    # Who asked has the paths, and nothing else to do than to wait for this.
+    numbers = list(map(watches.numbers.get, listings))
+    # A folder that has two names was moved meanwhile, and nobody knows from which to which.
+    if None in numbers or len(set(numbers)) < len(watches.numbers):
+        return b""
+    told = array("i", filter(None, numbers)).tobytes()
+    return marshal.dumps((told, list(map(tuple, seen.skipped)), sorted(seen.linked)))
 
 
 def _compare(

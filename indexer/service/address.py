@@ -51,7 +51,8 @@ class Listening:
     def announce(self) -> None:
         """Write the address where clients look for it."""
         address = os.fsencode(self._path) + b"\n"
-        write_atomically(self._note, address, mode=PRIVATE_FILE)
+        # A power cut ends the service as well, and what it leaves here is nobody's address.
+        write_atomically(self._note, address, mode=PRIVATE_FILE, durable=False)
         self._announced = _identity(self._note)
 
     def close(self) -> None:

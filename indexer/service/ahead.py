@@ -8,6 +8,7 @@ service. Where anything has changed, or cannot be told, the service looks itself
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -62,8 +63,11 @@ class Ahead:
 
     def take(self) -> SeenAhead | None:
         """Wait for what was seen, once; None where the service has to look itself."""
-        with self._looking:
+        try:
             found = self._answer() if self._answer is not None else None
+        finally:
+            # Others have much in memory, and take a moment to end that nobody need wait for.
+            threading.Thread(target=self._looking.close, daemon=True).start()
         if found is None or self._mounts.moved():
             # The service sets its own, and there are only so many.
             self._watches.discard()

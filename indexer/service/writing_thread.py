@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from indexer.core import paths
 from indexer.core.progress import Meter
@@ -25,13 +25,15 @@ from indexer.service.ahead import Ahead, SeenAhead
 from indexer.service.cookies import Cookies
 from indexer.service.health import Health, Work
 from indexer.service.jobs import Job, StoppingError, stopping
-from indexer.service.maintainer import Maintainer
 from indexer.store.database import DamagedError, DatabaseError, UnwrittenError
 from indexer.store.journal import JournalFileError, JournalWriteError
 from indexer.store.own_folder import PRIVATE_FOLDER
 from indexer.watch.debounce import Debounce, Timing
 from indexer.watch.mounts import Mounts
 from indexer.watch.watcher import Watcher, start_watcher
+
+if TYPE_CHECKING:
+    from indexer.service.maintainer import Maintainer
 
 T = TypeVar("T")
 
@@ -55,6 +57,9 @@ SETTLE_LOOKS: Final = 5
 
 RECOVERIES: Final = 3
 """How often in a row the database is opened again before the service gives up."""
+
+FIRST_REST: Final = 0.1
+"""Seconds after the first look in which whoever waited for it is answered before all else."""
 
 _UNWRITTEN: Final = (UnwrittenError, JournalWriteError, JournalFileError)
 """The system lets nothing be written: no room, say, or no permission. That may pass."""
@@ -111,7 +116,8 @@ class WritingThread:
         self._next_rescan = 0.0
         self._next_flush = 0.0
         self._rest_until = 0.0
-        self._maintainer = Maintainer(engine, self._woken)
+        self._maintainer: Maintainer | None = None
+        """Who makes frames, from when there is time for that."""
         self._mounts = Mounts(engine.root)
         engine.serve(self.call, self.look_at)
         engine.between = self._go_on
@@ -165,14 +171,18 @@ class WritingThread:
         else:
             state, reason = ("degraded" if degraded else "watching"), degraded
         watches = watcher.count if watcher else 0
-        frames, team = self._maintainer.remark, self._maintainer.team_problem
+        maintainer = self._maintainer
+        frames, team = (maintainer.remark, maintainer.team_problem) if maintainer else (None, None)
         return Health(state, reason, watches, self._batches, bool(self._debounce), frames, team)
 
     def work(self) -> Work:
         """What there is to do now, and what was spent."""
-        spent = self._maintainer.spent
+        pending, jobs, maintainer = self._debounce.pending, len(self._jobs), self._maintainer
+        if maintainer is None:
+            return Work(pending, jobs, (), 0, "0", 0, 0)
+        spent = maintainer.spent
         return Work(
-            self._debounce.pending, len(self._jobs), self._maintainer.doing,
+            pending, jobs, maintainer.doing,
             spent.calls, f"{spent.spent:f}", spent.tokens_in, spent.tokens_out,
         )  # fmt: skip
 
@@ -269,6 +279,8 @@ class WritingThread:
         try:
             self._guard(lambda: self._look_anew("start"))
             self._started.set()
+            # Making frames would take the interpreter from who is being answered.
+            self._rest_until = self.engine.clock.monotonic() + FIRST_REST
             while not self._stopping:
                 self._wait()
                 self._do_jobs()
@@ -298,7 +310,9 @@ class WritingThread:
         self._mounts.close()
         self._large.close()
         try:
-            self._maintainer.close()
+            # A run that a client began ends with the thread, too.
+            if self._maintainer is not None or self.engine.in_flight.runs:
+                self._maintained().close()
         except MerkleError as error:
             # The journal has the answers that came, unless it is the one that fails.
             self.fatal = self.fatal or error
@@ -338,10 +352,11 @@ class WritingThread:
             candidates.append(max(pending, self._rest_until))
         if self._next_flush:
             candidates.append(self._next_flush)
-        if self._maintainer.due:
+        maintainer = self._maintainer
+        if maintainer is None or maintainer.due:
             candidates.append(self._rest_until)
-        if self._maintainer.again_at is not None:
-            candidates.append(self._maintainer.again_at)
+        if maintainer is not None and maintainer.again_at is not None:
+            candidates.append(maintainer.again_at)
         return min(candidates)
 
     def _do_jobs(self) -> None:
@@ -353,7 +368,8 @@ class WritingThread:
             error = job.run()
             if isinstance(error, MerkleError):
                 self._judge(error)
-            self._maintainer.notice_job()
+            if self._maintainer is not None:
+                self._maintainer.notice_job()
 
     def _step(self) -> None:
         now = self.engine.clock.monotonic()
@@ -373,11 +389,25 @@ class WritingThread:
         if self._next_flush and now >= self._next_flush:
             self._next_flush = 0.0
             self._guard(self._flush)
-        again_at = self._maintainer.again_at
-        if again_at is not None and now >= again_at:
-            self._maintainer.try_again()
-        if self._maintainer.due and now >= self._rest_until:
-            self._guard(self._maintainer.step)
+        if self._maintainer is None and now < self._rest_until:
+            return
+        maintainer = self._maintained()
+        if maintainer.again_at is not None and now >= maintainer.again_at:
+            maintainer.try_again()
+        if maintainer.due and now >= self._rest_until:
+            self._guard(maintainer.step)
+
+    def _maintained(self) -> Maintainer:
+        """Who makes frames, loaded once nobody waits for the first answer."""
+        # Imported late: a service answers before it makes frames.
+        from indexer.service.maintainer import Maintainer
+
+        if self._maintainer is None:
+            maintainer = Maintainer(self.engine, self._woken)
+            # What is stale from before.
+            maintainer.begin()
+            self._maintainer = maintainer
+        return self._maintainer
 
     # -- looking
 
@@ -413,7 +443,7 @@ class WritingThread:
             self._looking = False
         # As long a rest as the work: a huge file that grows all day takes half a CPU at most.
         now = self.engine.clock.monotonic()
-        self._rest_until = now + (now - started)
+        self._rest_until = max(self._rest_until, now + (now - started))
 
     def _look_at(self, dirty: dict[str, bool]) -> None:
         self._walked = set()
@@ -491,8 +521,9 @@ class WritingThread:
 
     def _after_batch(self, moved: bool) -> None:
         self._batches += moved
-        if moved or not self._started.is_set() or self._maintainer.owes:
-            self._maintainer.begin()
+        maintainer = self._maintainer
+        if maintainer is not None and (moved or maintainer.owes):
+            maintainer.begin()
         self._plan_rescan()
         if moved and not self._next_flush:
             self._next_flush = self.engine.clock.monotonic() + FLUSH_LISTINGS

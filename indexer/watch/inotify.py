@@ -1,139 +1,124 @@
 """Linux: one inotify watch per folder of the tree, and none for ignored ones.
 
 watchdog's own observer watches everything below a root, ignored folders included, holds moves
-back for half a second, and walks new folders itself. Here its descriptor and reader thread
-(`InotifyFD`) are used, and the tree decides which folders are watched.
+back for half a second, and walks new folders itself. Here the tree decides which folders are
+watched, and the kernel is asked without a library: a service loads nothing else before its
+watches are set, and takes over those of very many folders at once.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
-import logging
 import os
+import select
+import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from watchdog.observers.inotify_c import (
-    CallbackId,
-    InotifyConstants,
-    InotifyEvent,
-    InotifyFD,
-    Mask,
-    Watch,
-    WatchCallback,
-    WatchDescriptor,
-    inotify_add_watch,
-)
-
 from indexer.core import paths
 from indexer.watch.watcher import Sink
 
-# The library logs what we handle; a workspace with a full queue is told by its status.
-logging.getLogger("watchdog.observers.inotify_c").setLevel(logging.ERROR)
+# The numbers of inotify(7).
+_IN_MODIFY: Final = 0x2
+_IN_ATTRIB: Final = 0x4
+_IN_CLOSE_WRITE: Final = 0x8
+_IN_MOVED_FROM: Final = 0x40
+_IN_MOVED_TO: Final = 0x80
+_IN_CREATE: Final = 0x100
+_IN_DELETE: Final = 0x200
+_IN_DELETE_SELF: Final = 0x400
+_IN_MOVE_SELF: Final = 0x800
+_IN_UNMOUNT: Final = 0x2000
+_IN_Q_OVERFLOW: Final = 0x4000
+_IN_IGNORED: Final = 0x8000
+_IN_ONLYDIR: Final = 0x1000000
+_IN_DONT_FOLLOW: Final = 0x2000000
+_IN_ISDIR: Final = 0x40000000
 
-_MASK: Final = Mask(
-    InotifyConstants.IN_MODIFY
-    | InotifyConstants.IN_CLOSE_WRITE
-    | InotifyConstants.IN_ATTRIB
-    | InotifyConstants.IN_CREATE
-    | InotifyConstants.IN_DELETE
-    | InotifyConstants.IN_MOVED_FROM
-    | InotifyConstants.IN_MOVED_TO
-    | InotifyConstants.IN_DELETE_SELF
-    | InotifyConstants.IN_MOVE_SELF
-    | InotifyConstants.IN_ONLYDIR
-)
+_SELF: Final = _IN_DELETE_SELF | _IN_MOVE_SELF
+_ARRIVED: Final = _IN_CREATE | _IN_MOVED_TO
+_LEFT: Final = _IN_MOVED_FROM | _IN_DELETE
+_MASK: Final = (
+    _IN_MODIFY | _IN_CLOSE_WRITE | _IN_ATTRIB | _ARRIVED | _LEFT | _SELF | _IN_ONLYDIR
+)  # fmt: skip
 # A link inside the workspace is never followed; the workspace itself may be reached by one.
-_MASK_INSIDE: Final = Mask(_MASK | InotifyConstants.IN_DONT_FOLLOW)
-_SELF: Final = InotifyConstants.IN_DELETE_SELF | InotifyConstants.IN_MOVE_SELF
-_ARRIVED: Final = InotifyConstants.IN_CREATE | InotifyConstants.IN_MOVED_TO
-_LEFT: Final = InotifyConstants.IN_MOVED_FROM | InotifyConstants.IN_DELETE
-_ID: Final = CallbackId(1)
-
-PRIVATE_NAMES: Final = {
-    "_add_callback": "overridden: it is where the library refuses to watch a folder twice",
-    "_inotify_fd": "read: the kernel's descriptor, to add a watch to",
-    "_is_reading": "written: no reader was started, so closing need not wait for one",
-    "_watch_for_wd": "read and filled: the library's own list of watches and their callbacks",
-}
-"""What `_Descriptor` takes from inside `InotifyFD`, and may change with any release of watchdog.
-
-The version is therefore bound to the minor release that was tested, in pyproject.toml.
-"""
+_MASK_INSIDE: Final = _MASK | _IN_DONT_FOLLOW
 
 # What the parent's events tell: the folder has gone again, or its permissions keep us out.
 _TOLD_BY_PARENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 
+_HEAD: Final = struct.Struct("iIII")
+"""What stands before a name: the watch, what happened, what ties two moves, and its length."""
+_ROOM: Final = 1 << 17
+"""Bytes of events that are read at once."""
+_LONGEST_END: Final = 10.0
+"""Seconds that a reader may take to end with what it is telling."""
 
-class _Descriptor(InotifyFD):
-    """The library's descriptor, except that watching a folder again is no mistake.
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_inotify_init: Final = _libc.inotify_init1
+_inotify_rm_watch: Final = _libc.inotify_rm_watch
+inotify_add_watch: Final = _libc.inotify_add_watch
+inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
 
-    A folder may be deleted and made anew before its last event was read: asking the kernel each
-    time is the only way to know that the watch is on the folder that is there now.
-    """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.on_death: Callable[[str], None] = lambda reason: None
+def _refused() -> OSError:
+    """Why the kernel did not do what it was asked just now."""
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code))
 
-    def run(self) -> None:
-        """Read until stopped; a reader that dies says so, because silence looks like peace."""
-        try:
-            super().run()
-        except Exception as error:
-            self.on_death(f"the reader of events died: {error!r}")
 
-    def discard(self) -> None:
-        """Close a descriptor whose reader was never started."""
-        self._is_reading = False
-        self.close()
+class _Descriptor:
+    """The kernel's descriptor, which watches are set on and events are read from."""
 
-    def _add_callback(
-        self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId
-    ) -> WatchDescriptor:
-        wd = self.watch(path, mask)
-        self.take_over(wd, mask, callback, id_)
-        return wd
+    def __init__(self, root: Path) -> None:
+        self._root = os.fsencode(root)
+        self._inside = self._root + b"/"
+        self.number: int = _inotify_init(os.O_CLOEXEC)
+        if self.number == -1:
+            raise _refused()
 
-    @property
-    def number(self) -> int:
-        """The kernel's descriptor."""
-        return self._inotify_fd
+    def watch(self, path: str) -> int:
+        """Watch a folder of the workspace; for the same folder the kernel gives the same number.
 
-    def watch(self, path: bytes, mask: Mask) -> WatchDescriptor:
-        """Watch a folder, telling nobody yet."""
-        wd = inotify_add_watch(self._inotify_fd, path, mask)
-        if wd == -1:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-        return wd
+        A folder may be deleted and made anew before its last event was read: asking each time is
+        the only way to know that the watch is on the folder that is there now.
+        """
+        if not path:
+            return self.watch_place(self._root)
+        return self.watch_place(self._inside + paths.text_to_bytes(path), _MASK_INSIDE)
 
-    def take_over(
-        self, wd: WatchDescriptor, mask: Mask, callback: WatchCallback, id_: CallbackId
-    ) -> None:
-        """Let somebody be told of a folder that is watched."""
-        # The library has the path for debugging alone; we know it ourselves, and hold it once.
-        watch = self._watch_for_wd.setdefault(wd, Watch(wd, mask, b""))
-        watch.callbacks[id_] = callback
+    def watch_place(self, full: bytes, mask: int = _MASK) -> int:
+        """Watch a folder that may be anywhere."""
+        number: int = inotify_add_watch(self.number, full, mask)
+        if number == -1:
+            raise _refused()
+        return number
+
+    def drop(self, number: int) -> None:
+        """Take a watch back; one that the kernel has dropped already is no mistake."""
+        _inotify_rm_watch(self.number, number)
+
+    def close(self) -> None:
+        """Let go of all watches."""
+        os.close(self.number)
 
 
 class InotifyAhead:
     """Watches that another process sets on a descriptor that nobody reads yet."""
 
     def __init__(self, root: Path) -> None:
-        self._root = os.fsencode(root)
-        self._descriptor: _Descriptor | None = _Descriptor()
+        self._descriptor: _Descriptor | None = _Descriptor(root)
         self.number = self._descriptor.number
 
     def add(self, path: str) -> int:
         """Watch a folder of the workspace."""
         assert self._descriptor is not None
-        return self._descriptor.watch(*_place(self._root, path))
+        return self._descriptor.watch(path)
 
     def take(self) -> _Descriptor:
         """The descriptor, for who reads it from now on."""
@@ -144,13 +129,17 @@ class InotifyAhead:
     def discard(self) -> None:
         """Close it, unless somebody has it."""
         if self._descriptor is not None:
-            self.take().discard()
+            self.take().close()
 
 
-def _place(root: bytes, path: str) -> tuple[bytes, Mask]:
-    """Where a folder is, and how it is watched."""
-    raw = paths.text_to_bytes(path)
-    return (b"%b/%b" % (root, raw), _MASK_INSIDE) if raw else (root, _MASK)
+def _events(read: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The watch, the mask and the name of each event."""
+    position = 0
+    while position < len(read):
+        wd, mask, _, length = _HEAD.unpack_from(read, position)
+        position += _HEAD.size
+        yield wd, mask, read[position : position + length].rstrip(b"\0")
+        position += length
 
 
 class InotifyWatcher:
@@ -164,29 +153,33 @@ class InotifyWatcher:
         ahead: InotifyAhead | None = None,
         watched: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self._root = os.fsencode(root)
         self._sink = sink
         self._lock = threading.Lock()
-        # One watch per path and one path per watch, always.
-        self._path_of: dict[WatchDescriptor, str] = {}
-        self._watch_of: dict[str, WatchDescriptor] = {}
-        self._below: dict[str, set[str]] = {}
-        """The watched folders directly in each folder: what leaves with it when it leaves."""
+        # One watch per path and one path per watch, always; a folder that two paths are given for
+        # was moved, and is known by its last name.
+        self._path_of = dict(zip(watched.values(), watched, strict=True))
+        self._watch_of = dict(zip(self._path_of.values(), self._path_of, strict=True))
         self._unwatched: set[str] = set()
-        self._descriptor = _Descriptor() if ahead is None else ahead.take()
-        self._descriptor.on_death = sink.lost
+        self._descriptor = _Descriptor(root) if ahead is None else ahead.take()
         try:
-            self._cookies = self._descriptor.add_callback(os.fsencode(cookies), _MASK, self, _ID)
-            for path, number in watched.items():
-                wd = WatchDescriptor(number)
-                self._descriptor.take_over(wd, _MASK_INSIDE if path else _MASK, self, _ID)
-                # A folder that has moved meanwhile is known by its last name, as when it is added.
-                self._unbind(wd)
-                self._bind(path, wd)
+            self._cookies = self._descriptor.watch_place(os.fsencode(cookies))
+            self._ending = os.eventfd(0)
         except BaseException:
-            self._descriptor.discard()
+            self._descriptor.close()
             raise
-        self._descriptor.start()
+        self._reader = threading.Thread(target=self._read, name="merkle-events", daemon=True)
+        self._reader.start()
+
+    @cached_property
+    def _below(self) -> dict[str, set[str]]:
+        """The watched folders directly in each folder: what leaves with it when it leaves.
+
+        Put together when the first one comes or goes, which is after a service's first answer.
+        """
+        below: dict[str, set[str]] = {}
+        for path in filter(None, self._watch_of):
+            below.setdefault(paths.split(path)[0], set()).add(path)
+        return below
 
     @property
     def count(self) -> int:
@@ -200,10 +193,9 @@ class InotifyWatcher:
 
     def add(self, path: str) -> None:
         """Watch a folder of the workspace."""
-        full, mask = _place(self._root, path)
         with self._lock:
             try:
-                wd = self._descriptor.add_callback(full, mask, self, _ID)
+                wd = self._descriptor.watch(path)
             except OSError as error:
                 self._drop([path])
                 if not path or error.errno not in _TOLD_BY_PARENT:
@@ -229,54 +221,66 @@ class InotifyWatcher:
 
     def is_alive(self) -> bool:
         """Whether the reader thread runs."""
-        return self._descriptor.is_alive()
+        return self._reader.is_alive()
 
     def stop(self) -> None:
-        """Close the descriptor and wait for the reader thread."""
-        self._descriptor.stop()
-        if threading.current_thread() is not self._descriptor:
-            self._descriptor.join(timeout=10)
+        """Wait for the reader thread, and let go of all watches."""
+        os.eventfd_write(self._ending, 1)
+        self._reader.join(_LONGEST_END)
+        if not self._reader.is_alive():
+            self._descriptor.close()
+            os.close(self._ending)
 
     # -- called by the reader thread
 
-    def on_event(self, event: InotifyEvent) -> None:
+    def _read(self) -> None:
+        """Read until told to end; a reader that dies says so, because silence looks like peace."""
+        waiting = select.poll()
+        waiting.register(self._descriptor.number, select.POLLIN)
+        waiting.register(self._ending, select.POLLIN)
+        try:
+            while self._ending not in dict(waiting.poll()):
+                for wd, mask, name in _events(os.read(self._descriptor.number, _ROOM)):
+                    self.on_event(wd, mask, name)
+        except Exception as error:
+            self._sink.lost(f"the reader of events died: {error!r}")
+
+    def on_event(self, wd: int, mask: int, name: bytes) -> None:
         """Turn one event into a path and tell the sink."""
-        mask = event.mask
-        if mask & InotifyConstants.IN_UNMOUNT:
+        if mask & _IN_Q_OVERFLOW:
+            self._sink.lost("the kernel's event queue overflowed")
+            return
+        if mask & _IN_IGNORED:
+            # The kernel dropped the watch, because its folder is gone.
+            with self._lock:
+                self._unbind(wd)
+            return
+        if mask & _IN_UNMOUNT:
             self._sink.lost("a file system was unmounted")
             return
-        if event.wd == self._cookies:
+        if wd == self._cookies:
             if mask & _SELF:
                 self._sink.lost("the folder of cookies was moved or deleted")
             elif mask & _ARRIVED:
-                self._sink.cookie(os.fsdecode(event.name))
+                self._sink.cookie(os.fsdecode(name))
             return
-        folder = self._path_of.get(event.wd)
+        folder = self._path_of.get(wd)
         if folder is None:
             return
         if mask & _SELF:
             if not folder:
                 self._sink.lost("the workspace folder itself was moved or deleted")
             return
-        is_folder = bool(mask & InotifyConstants.IN_ISDIR)
-        if not event.name:
+        is_folder = bool(mask & _IN_ISDIR)
+        if not name:
             # Permissions of the folder itself: its parent is told the same, the root has none.
             if not folder:
                 self._sink.changed(folder, True, False)
             return
-        path = paths.join(folder, paths.bytes_to_text(event.name))
+        path = paths.join(folder, paths.bytes_to_text(name))
         if is_folder and mask & _LEFT:
             self._forget(path)
-        self._sink.changed(path, is_folder, is_folder and not mask & InotifyConstants.IN_DELETE)
-
-    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
-        """The kernel dropped a watch, because its folder is gone."""
-        with self._lock:
-            self._unbind(wd)
-
-    def on_queue_overflow(self) -> None:
-        """The kernel dropped events."""
-        self._sink.lost("the kernel's event queue overflowed")
+        self._sink.changed(path, is_folder, is_folder and not mask & _IN_DELETE)
 
     def _forget(self, path: str) -> None:
         """Stop watching a folder that left, and everything below: its events would lie."""
@@ -291,12 +295,12 @@ class InotifyWatcher:
 
     # -- with the lock held
 
-    def _bind(self, path: str, wd: WatchDescriptor) -> None:
+    def _bind(self, path: str, wd: int) -> None:
         self._path_of[wd], self._watch_of[path] = path, wd
         if path:
             self._below.setdefault(paths.split(path)[0], set()).add(path)
 
-    def _unbind(self, wd: WatchDescriptor) -> None:
+    def _unbind(self, wd: int) -> None:
         path = self._path_of.pop(wd, None)
         if path is None:
             return
@@ -310,8 +314,7 @@ class InotifyWatcher:
 
     def _drop(self, leaving: Iterable[str]) -> None:
         """Take watches back; under the lock, so that no folder is bound to one that goes."""
-        watches = [self._watch_of[path] for path in leaving if path in self._watch_of]
-        for wd in watches:
-            self._unbind(wd)
-        with contextlib.suppress(OSError):
-            self._descriptor.remove_callbacks([(wd, _ID) for wd in watches])
+        for path in leaving:
+            if (wd := self._watch_of.get(path)) is not None:
+                self._unbind(wd)
+                self._descriptor.drop(wd)

@@ -13,6 +13,9 @@ import pytest
 from indexer import __version__
 from indexer.cli.group import COMMANDS, cli
 from indexer.cli.reference import every_command
+from indexer.cli.thin import served_folder
+from indexer.engine.tree.scan import scan
+from indexer.engine.workspace import Engine
 
 HEAVY = ("_duckdb", "rich", "starlette", "uvicorn", "watchdog", "tiktoken", "indexer.engine")
 
@@ -44,6 +47,62 @@ def test_version_and_help_load_nothing_heavy(argument: str, tmp_path: Path) -> N
 
 def test_version_alone_does_without_the_option_parser(tmp_path: Path) -> None:
     assert "click" not in modules_after("--version", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "watch", "--quiet watch", "-C . watch", "--json -C . --quiet watch --idle-exit 10m",
+        "watch --web", "watch --web 8000 --open --quiet",
+    ],
+)  # fmt: skip
+def test_a_plain_service_is_known_before_its_line_is_parsed(
+    line: str, scanned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scanned)
+    assert served_folder(line.split()) == str(scanned)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "scan", "--quiet", "-C watch", "search watch", "watch --once", "watch --background",
+        "watch --print-unit", "watch --help", "watch -h", "watch -C .", "watch -C.", "-C. watch",
+        "watch --idle-exit=10m", "watch --no-such-option", "--no-such-option watch",
+    ],
+)  # fmt: skip
+def test_every_other_line_is_left_to_the_parser(
+    line: str, scanned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scanned)
+    assert served_folder(line.split()) is None
+
+
+def test_a_service_looks_before_its_line_is_parsed(scanned: Path) -> None:
+    """And a line that turns out to be none leaves nothing behind."""
+    with Engine(scanned) as engine:
+        scan(engine)
+    program = (
+        "import os, sys\n"
+        "os.sched_getaffinity = lambda _: {0, 1}\n"
+        "from indexer.service.ahead import Ahead\n"
+        "begin = Ahead.begin\n"
+        "def told(root):\n"
+        "    begun = begin(root)\n"
+        "    print('begun', begun and begun.owned.root, 'click' in sys.modules, flush=True)\n"
+        "    return begun\n"
+        "Ahead.begin = told\n"
+        "sys.argv[1:] = ['watch', '--idle-exit', 'no time']\n"
+        "from indexer.cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=scanned, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stdout.splitlines() == [f"begun {scanned} False"]
+    assert "--idle-exit" in done.stderr
+    Engine(scanned, wait=0).close()
 
 
 def test_commands_off_a_terminal_never_load_rich(scanned: Path) -> None:

@@ -309,3 +309,4 @@ def test_a_folder_without_one_of_the_largest_files_is_not_decoded() -> None:
     assert undecoded(read) == ["deep", "empty"]
     # It has more in it than the other one, but no file as large.
     assert read.largest(2) == ["top", "deep/file"]
+    assert undecoded(read) == ["deep", "empty"]

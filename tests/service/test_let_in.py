@@ -13,6 +13,7 @@ import pytest
 from indexer.service.client import connect
 from indexer.store.layout import Layout
 from tests.support.service import Service
+from tests.support.space import with_index
 from tests.support.waiting import wait_until
 
 SLOW_TO_LOAD = """
@@ -51,6 +52,16 @@ def test_who_comes_early_waits_for_the_first_look(
     assert answers[0]["files"] == 31
     assert answers[0]["state"] == "current"
     assert service.stop() == 0
+
+
+def test_an_address_that_a_power_cut_left_empty_is_nobodys(
+    services: Callable[..., Service], sample: Path
+) -> None:
+    note = Layout(with_index(sample)).socket
+    note.touch()
+    assert connect(sample) is None
+    assert services(sample).client.get("/v1/status")["state"] == "current"
+    assert note.read_bytes()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -86,6 +86,23 @@ def test_catches_up(
     assert keeper.health().state == "watching"
 
 
+def test_whoever_waited_for_the_first_look_is_answered_before_frames_are_made(
+    start: Callable[[], WritingThread],
+    until: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keeping, "FIRST_REST", 3600.0)
+    keeper = start()
+    (keeper.engine.root / "new").write_text("x")
+    assert keeper.catch_up()
+    assert keeper.call(keeper._process_all)
+    assert keeper.health().state == "watching"
+    assert keeper._maintainer is None
+    keeper._rest_until = 0.0
+    keeper._woken()
+    until(lambda: keeper._maintainer and not keeper._maintainer.due, "all frames are made")
+
+
 def test_who_catches_up_waits_for_the_thread_only_where_something_is_left_to_look_at(
     keeper: WritingThread, engine: Engine, until: Callable[..., Any]
 ) -> None:

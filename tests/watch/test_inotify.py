@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import errno
-import inspect
 import os
 import platform
 import random
 import shutil
-import textwrap
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -22,10 +19,10 @@ import watchdog.version
 if platform.system() != "Linux":
     pytest.skip("inotify is Linux's own", allow_module_level=True)
 
-from watchdog.observers.inotify_c import InotifyFD
+from watchdog.observers.inotify_c import INOTIFY_ALL_CONSTANTS
 
 from indexer.watch import inotify
-from indexer.watch.inotify import InotifyWatcher
+from indexer.watch.inotify import InotifyAhead, InotifyWatcher
 from indexer.watch.watcher import start_watcher
 
 
@@ -45,7 +42,7 @@ def watched(watcher: InotifyWatcher) -> set[str]:
         ""
     }
     # The kernel agrees: its own list is these folders and the one for cookies.
-    info = Path(f"/proc/self/fdinfo/{watcher._descriptor._inotify_fd}").read_text()
+    info = Path(f"/proc/self/fdinfo/{watcher._descriptor.number}").read_text()
     assert info.count("inotify wd:") == len(watcher._path_of) + 1
     return set(watcher._watch_of)
 
@@ -57,25 +54,10 @@ def test_this_platform_gets_it(root: Path, cookies: Path, sink: Any) -> None:
     started.stop()
 
 
-def test_the_private_names_of_the_library_are_there_and_are_all_that_is_used() -> None:
-    library = InotifyFD()
-    library._is_reading = False
-    library.close()
-    assert {name for name in inotify.PRIVATE_NAMES if not hasattr(library, name)} == set()
-
-    ours = inotify._Descriptor
-    tree = ast.parse(textwrap.dedent(inspect.getsource(ours)))
-    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    private = {node.attr for node in attributes} | {node.name for node in functions}
-    taken = {name for name in private if name.startswith("_") and not name.startswith("__")}
-    assert taken - {"_on_death"} == set(inotify.PRIVATE_NAMES)
-
-    # The override stands where the library calls, and takes what the library gives.
-    assert "self._add_callback(" in inspect.getsource(InotifyFD.add_callback)
-    assert [*inspect.signature(ours._add_callback).parameters] == [
-        *inspect.signature(InotifyFD._add_callback).parameters
-    ]
+def test_the_numbers_are_those_that_others_know() -> None:
+    ours = {name[1:]: number for name, number in vars(inotify).items() if name.startswith("_IN_")}
+    assert len(ours) == 15
+    assert ours.items() <= INOTIFY_ALL_CONSTANTS.items()
 
 
 def test_the_library_is_bound_to_the_minor_release_that_was_tested() -> None:
@@ -318,8 +300,28 @@ def test_links_inside_are_not_followed(
     assert watcher.unwatched == 0
 
 
+def test_folders_that_were_watched_ahead_leave_with_those_around_them(
+    root: Path, cookies: Path, sink: Any, tmp_path: Path
+) -> None:
+    (root / "a" / "b").mkdir(parents=True)
+    (root / "c").mkdir()
+    ahead = InotifyAhead(root)
+    numbers = {path: ahead.add(path) for path in ("", "a", "a/b", "c")}
+    # It had another name when it was watched first.
+    started = InotifyWatcher(root, cookies, sink, ahead, {"old": numbers["c"], **numbers})
+    try:
+        assert watched(started) == {"", "a", "a/b", "c"}
+        (root / "a").rename(tmp_path / "out")
+        assert sink.paths() == {"a"}
+        assert watched(started) == {"", "c"}
+        (root / "c" / "file").touch()
+        assert sink.paths() == {"c/file"}
+    finally:
+        started.stop()
+
+
 def test_overflow_is_told(watcher: InotifyWatcher, sink: Any) -> None:
-    watcher.on_queue_overflow()
+    watcher.on_event(-1, inotify._IN_Q_OVERFLOW, b"")
     assert sink.losses == ["the kernel's event queue overflowed"]
 
 
