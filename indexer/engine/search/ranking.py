@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,8 +28,7 @@ from indexer.compose.relevance import (
     pulled,
     weights_of,
 )
-from indexer.core.beside import beside
-from indexer.core.code import SymbolSpan
+from indexer.core.code import SymbolSpan, unpack_spans
 from indexer.core.frames import REPEATING_AGENTS
 from indexer.core.kinds import Kind
 from indexer.core.postings import FULL
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 READ: Final = 40
 """How many files are read for what their parts are worth."""
 
-_REMEMBERED: Final = 10_000
-"""How many symbols of files are kept for the next question."""
+_REMEMBERED: Final = 1 << 20
+"""About so many bytes of files' packed symbols are kept for the next question."""
 
 COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
@@ -87,7 +86,7 @@ class Ranking:
         postings: PostingStore,
         code: CodeStore,
         anchors: Sequence[str],
-        symbols: dict[int, tuple[SymbolSpan, ...]],
+        symbols: dict[int, bytes],
     ) -> None:
         self._question = question = _as_spelled(question, postings, code)
         self._tree = tree
@@ -260,20 +259,17 @@ class Ranking:
         return FileHit(path, number, worth, parts, symbols, units, self._files.is_stale(path))
 
     def _with_units(self, hits: Sequence[FileHit], text_of: TextOf) -> list[FileHit]:
-        symbols = self._symbols
-        if sum(map(len, symbols.values())) > _REMEMBERED:
-            symbols.clear()
+        packed = self._symbols
+        if sum(map(len, packed.values())) > _REMEMBERED:
+            packed.clear()
         scores = UnitScores(self._weights)
         texts: dict[int, tuple[int, list[Mention]]] = {}
-        # The database reads what the files have while they are looked through.
-        with beside(
-            partial(self._code.spans, [hit.number for hit in hits if hit.number not in symbols])
-        ) as spans:
-            for hit in hits:
-                if hit.number not in texts and not self._files.is_stale(hit.path):
-                    text = text_of(hit.path) or b""
-                    texts[hit.number] = len(text), scores.found_in(text)
-            symbols.update(spans())
+        packed.update(self._code.spans(hit.number for hit in hits if hit.number not in packed))
+        symbols = {hit.number: unpack_spans(packed[hit.number]) for hit in hits}
+        for hit in hits:
+            if hit.number not in texts and not self._files.is_stale(hit.path):
+                text = text_of(hit.path) or b""
+                texts[hit.number] = len(text), scores.found_in(text)
         known = {
             number: scores.of(found, length, symbols[number])
             for number, (length, found) in texts.items()

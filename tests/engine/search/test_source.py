@@ -12,6 +12,7 @@ from indexer.compose import manifest, selection
 from indexer.compose.rendering import bare_message, bare_source_message
 from indexer.core.fence import fenced, unfenced
 from indexer.core.roles import Role, role_of, roles_asked_for
+from indexer.engine.search import ranking
 from tests.support.space import Space
 
 FERRY = '''"""Ferries."""
@@ -184,3 +185,36 @@ def test_a_manifest_of_an_older_version_keeps_its_bytes(
     quay.reopen()
     assert quay.engine.replay(shown["manifest_id"])["messages"] == shown["messages"]
     assert quay.engine.validate()["errors"] == []
+
+
+def test_symbols_of_an_index_from_before_are_taken_from_their_rows(quay: Space) -> None:
+    known = quay.engine.compose(query="moor the ferry", budget=400, why=True)
+    with quay.engine.database.transaction() as connection:
+        connection.execute("UPDATE code_facts SET spans = NULL WHERE language = 'python'")
+    quay.reopen()
+    assert quay.engine.compose(query="moor the ferry", budget=400, why=True) == known
+    quay.valid()
+
+
+def test_symbols_that_are_kept_stay_within_their_bytes(
+    quay: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quay.engine.serve()
+    asked = ["moor the ferry", "rope_length", "how to moor", "moor the ferry"]
+    answers = [quay.engine.compose(query=one, budget=400) for one in asked]
+    kept = quay.engine.corpus._symbols
+    assert len(kept) == 4
+    monkeypatch.setattr(ranking, "_REMEMBERED", 1)
+    assert [quay.engine.compose(query=one, budget=400) for one in asked] == answers
+    quay.engine.compose(query="rope_length", budget=400)
+    assert len(kept) < 4
+
+
+def test_symbols_follow_an_edit_in_a_service(quay: Space) -> None:
+    quay.engine.serve()
+    quay.engine.compose(query="moor the ferry", budget=400)
+    quay.write("src/ferry.py", "\n\n" + ferry())
+    quay.settle()
+    moved = sources(quay.engine.compose(query="moor the ferry", budget=400))[0]
+    text = (quay.root / "src/ferry.py").read_text().splitlines()
+    assert (moved["symbol"], text[moved["lines"][0] - 1]) == ("moor", "def moor(rope):")
