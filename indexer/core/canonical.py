@@ -68,6 +68,10 @@ def _refuse_odd_keys(data: object) -> None:
     pending, seen = [data], set[int]()
     while pending:
         value = pending.pop()
+        # Most are these, and they are told by less.
+        kind = type(value)
+        if kind is str or kind is int:
+            continue
         if not isinstance(value, (dict, list, tuple)) or id(value) in seen:
             continue
         seen.add(id(value))
