@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indexer.core.code import (
+    NO_SYMBOLS,
     CodeSymbol,
     Import,
     pack_spans,
@@ -83,12 +84,11 @@ def test_spans_come_back_as_they_were_packed() -> None:
         CodeSymbol("class", name, f"x.{name}", "", "", 4, 9, 2**32 - 2, 2**32 - 1, b"", at - 1)
         for at, name in enumerate(names)
     ]
-    packed = pack_spans(symbols)
-    assert unpack_spans(packed) == tuple(
+    spans = unpack_spans(pack_spans(symbols))
+    assert [spans.at(place) for place in range(len(names))] == [
         (one.name, one.symbol, 4, 9, 2**32 - 2, 2**32 - 1, one.parent) for one in symbols
-    )
-    assert pack_spans(unpack_spans(packed)) == packed
-    assert unpack_spans(pack_spans([])) == ()
+    ]
+    assert unpack_spans(pack_spans([])) == NO_SYMBOLS
 
 
 @pytest.mark.parametrize(

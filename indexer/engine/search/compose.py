@@ -242,7 +242,7 @@ def _why(selection: Selection, gathered: _Gathered) -> list[JsonObject]:
         if item.source is not None:
             hit = gathered.hits[item.path]
             units = {
-                hit.symbols[one.place].symbol: one.worth for one in hit.units if one.place >= 0
+                hit.symbols.symbols[one.place]: one.worth for one in hit.units if one.place >= 0
             }
             parts = {**hit.parts, "symbol": units.get(item.source.symbol or "", 0)}
             told.append({"path": item.path, "score": hit.worth, "parts": parts})

@@ -28,7 +28,7 @@ from indexer.compose.relevance import (
     pulled,
     weights_of,
 )
-from indexer.core.code import SymbolSpan, unpack_spans
+from indexer.core.code import NO_SYMBOLS, SymbolSpans, unpack_spans
 from indexer.core.frames import REPEATING_AGENTS
 from indexer.core.kinds import Kind
 from indexer.core.postings import FULL
@@ -68,7 +68,7 @@ class FileHit(NamedTuple):
     worth: int
     parts: dict[str, int]
     """What the worth is made of."""
-    symbols: tuple[SymbolSpan, ...] = ()
+    symbols: SymbolSpans = NO_SYMBOLS
     units: tuple[UnitScore, ...] = ()
     """What its symbols are worth, the best first."""
     stale: bool = False
@@ -178,18 +178,19 @@ class Ranking:
         def most(words: int) -> int:
             return covered(FULL * words, words, self._total, ALONE) * max(percents)
 
-        weighed, least = self._weighed_best(pool, half, percents)
+        weighed, least = self._weighed_best(pool, half, 0, percents)
         enough = bisect_left(range(half), least, key=most)
         if enough < half:
-            weighed, least = self._weighed_best(pool, enough, percents)
+            weighed, least = self._weighed_best(pool, enough, least // max(percents), percents)
         return [number for number, one in weighed.items() if one >= least]
 
     def _weighed_best(
-        self, pool: int, words: int, percents: Sequence[int]
+        self, pool: int, words: int, text: int, percents: Sequence[int]
     ) -> tuple[dict[int, int], int]:
         """What the best are worth in their roles that have words of such a weight, and the last.
 
-        Of most of them no role has to be known: it would have to be worth more than it can be.
+        None is worth more than what the words give in its text. Of most of them no role has to be
+        known: it would have to be worth more than it can be.
         """
         # As `covered` has it, which is not called for each of so many.
         low, alone, whole = (1 << _HIGH) - 1, ALONE * self._total, 10 * self._total
@@ -197,7 +198,7 @@ class Ranking:
         worth = {
             number: (made & low) * (alone + (10 - ALONE) * (made >> _HIGH)) // whole
             for number, made in enumerate(self._sums)
-            if made >= fewest
+            if made >= fewest and made & low >= text
         }
         first = nlargest(_MORE * pool, worth, key=worth.__getitem__)
         weighed = self._weighed_roles(first, worth, percents)
@@ -248,7 +249,7 @@ class Ranking:
         path: str,
         number: int,
         parts: dict[str, int],
-        symbols: tuple[SymbolSpan, ...] = (),
+        symbols: SymbolSpans = NO_SYMBOLS,
         units: tuple[UnitScore, ...] = (),
     ) -> FileHit:
         """A hit that is worth what its parts are in its role, which is added to them."""

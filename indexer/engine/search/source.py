@@ -123,4 +123,4 @@ def _worth_showing(hit: FileHit, again: bool) -> Sequence[SymbolSpan]:
     if not again:
         least = units[0].worth * AS_GOOD // 100
         units = [unit for unit in units[:MOST_SYMBOLS] if unit.worth >= least]
-    return [hit.symbols[unit.place] for unit in units]
+    return [hit.symbols.at(unit.place) for unit in units]
