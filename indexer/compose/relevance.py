@@ -334,7 +334,7 @@ class UnitScores:
         return known
 
     def _asked(self, identifier: str) -> tuple[str, ...]:
-        return tuple(word for word in words_of(identifier) if word in self._weights)
+        return tuple(filter(self._weights.__contains__, words_of(identifier)))
 
 
 _FOLDED: Final = bytes(

@@ -200,7 +200,8 @@ class Ranking:
             for number, made in enumerate(self._sums)
             if made >= fewest and made & low >= text
         }
-        first = nlargest(_MORE * pool, worth, key=worth.__getitem__)
+        # Most of those that are left are wanted: to put all in order takes less than to choose.
+        first = sorted(worth, key=worth.__getitem__, reverse=True)[: _MORE * pool]
         weighed = self._weighed_roles(first, worth, percents)
         least = _least(pool, weighed)
         if len(first) < len(worth) and worth[first[-1]] * max(percents) >= least:
