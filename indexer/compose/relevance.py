@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.code import SymbolSpan
+from indexer.core.code import SymbolSpans
 from indexer.core.postings import FULL, OF_UNIT, gain
 from indexer.core.roles import Role, roles_asked_for
 from indexer.core.terms import identifiers, needle_of, words_in, words_of
@@ -249,17 +249,15 @@ class UnitScores:
         self._names: dict[str, tuple[str, ...]] = {}
         self._around: dict[str, tuple[str, ...]] = {}
 
-    def of(
-        self, found: Iterable[Mention], length: int, symbols: Sequence[SymbolSpan]
-    ) -> list[UnitScore]:
+    def of(self, found: Iterable[Mention], length: int, symbols: SymbolSpans) -> list[UnitScore]:
         """What each symbol's own text is worth in a text of some length, the best first."""
         counts: dict[int, dict[str, int]] = {}
-        starts = [symbol.start for symbol in symbols]
+        starts, ends, parents = symbols.starts, symbols.ends, symbols.parents
         for start, words in found:
             # The innermost symbol; -1 for none.
             place = bisect_right(starts, start) - 1
-            while place >= 0 and symbols[place].end <= start:
-                place = symbols[place].parent
+            while place >= 0 and ends[place] <= start:
+                place = parents[place]
             unit = counts.get(place)
             if unit is None:
                 unit = counts[place] = {}
@@ -280,12 +278,15 @@ class UnitScores:
         found: list[Mention] = []
         # In lower case, and what is in no identifier a space, everything at the same place.
         folded = text.translate(_FOLDED)
+        find, blank = folded.find, ord(" ")
         known, seen, size = self._known, set[int](), len(text)
         for beginning in self._beginnings:
-            at = folded.find(beginning)
+            at = find(beginning)
             while at >= 0:
-                start = folded.rfind(b" ", 0, at) + 1
-                end = folded.find(b" ", at)
+                start = at
+                if at and folded[at - 1] != blank:
+                    start = folded.rfind(b" ", 0, at) + 1
+                end = find(b" ", at)
                 end = size if end < 0 else end
                 if start not in seen:
                     seen.add(start)
@@ -296,18 +297,16 @@ class UnitScores:
                         known[identifier] = words
                     if words:
                         found.append((start, words))
-                at = folded.find(beginning, end)
+                at = find(beginning, end)
         return found
 
-    def _worth(
-        self, symbols: Sequence[SymbolSpan], place: int, unit: dict[str, int], length: int
-    ) -> int:
+    def _worth(self, symbols: SymbolSpans, place: int, unit: dict[str, int], length: int) -> int:
         if place >= 0:
-            symbol = symbols[place]
-            for word in self._in_name(symbol.name):
+            for word in self._in_name(symbols.names[place]):
                 unit[word] = unit.get(word, 0) + NAME
-            if symbol.parent >= 0:
-                for word in self._in_names(symbols[symbol.parent].symbol):
+            parent = symbols.parents[place]
+            if parent >= 0:
+                for word in self._in_names(symbols.symbols[parent]):
                     unit[word] = unit.get(word, 0) + AROUND
         norm = OF_UNIT.of(length // BYTES_PER_TERM)
         weights, worth, found = self._weights, 0, 0
@@ -335,7 +334,7 @@ class UnitScores:
         return known
 
     def _asked(self, identifier: str) -> tuple[str, ...]:
-        return tuple(word for word in words_of(identifier) if word in self._weights)
+        return tuple(filter(self._weights.__contains__, words_of(identifier)))
 
 
 _FOLDED: Final = bytes(
@@ -344,17 +343,13 @@ _FOLDED: Final = bytes(
 ).lower()
 
 
-def _own_lengths(
-    symbols: Sequence[SymbolSpan], length: int, wanted: Iterable[int]
-) -> dict[int, int]:
+def _own_lengths(symbols: SymbolSpans, length: int, wanted: Iterable[int]) -> dict[int, int]:
     """The bytes of some symbols without those nested in them."""
-    own = {
-        place: symbols[place].end - symbols[place].start if place >= 0 else length
-        for place in wanted
-    }
-    for symbol in symbols:
-        if symbol.parent in own:
-            own[symbol.parent] -= symbol.end - symbol.start
+    starts, ends = symbols.starts, symbols.ends
+    own = {place: ends[place] - starts[place] if place >= 0 else length for place in wanted}
+    for place, parent in enumerate(symbols.parents):
+        if parent in own:
+            own[parent] -= ends[place] - starts[place]
     return {place: max(0, left) for place, left in own.items()}
 
 

@@ -13,7 +13,7 @@ from indexer.compose.candidates import Candidate, Loaded
 from indexer.compose.rendering import Message, message, source_message
 from indexer.compose.request import Request
 from indexer.core.frames import FrameId, Freshness
-from indexer.core.tokens import REPLY_OVERHEAD, TokenCounter
+from indexer.core.tokens import REPLY_OVERHEAD, TiktokenCounter, TokenCounter
 
 FIRST_OMITTED: Final = 50
 
@@ -23,6 +23,10 @@ SHORTEST: Final = 24
 _SHORTEST_SOURCE: Final = 28
 """Of one with source, whose heading is longer, besides the words of its path."""
 _WORD: Final = re.compile("[A-Za-z][A-Za-z'\x80-\U0010ffff]*")
+
+_WORDS_AROUND: Final = 13
+"""Tokens of a message that have no letter of its path or body: the words of the two lines around
+it, its role, and what every message costs."""
 
 _AROUND_HEADING: Final = 128
 """Bytes of a message besides the names in its heading, at most; no token is shorter than one."""
@@ -220,6 +224,8 @@ class _Chooser:
         item = self._made.get(candidate.frame_id)
         if item is None:
             assert loaded.body is not None
+            if self._is_above(room, candidate.path, loaded.body):
+                return False
             made = message(
                 candidate.path, candidate.type, candidate.agent, loaded.freshness.value,
                 loaded.body, loaded.symbol, loaded.line,
@@ -244,6 +250,8 @@ class _Chooser:
         """Show lines of a file if they fit."""
         item = self._made.get(source)
         if item is None:
+            if self._is_above(room, source.path, source.body):
+                return False
             made = source_message(
                 source.path, source.symbol, source.first, source.last, source.body
             )
@@ -259,6 +267,13 @@ class _Chooser:
         self.chosen.items.append(item)
         self.used += item.tokens
         return True
+
+    def _is_above(self, room: int, path: str, body: str) -> bool:
+        """Whether a message is certain not to fit, which is seen without counting its tokens."""
+        counter = self._counter
+        if not isinstance(counter, TiktokenCounter):
+            return False
+        return _WORDS_AROUND + counter.fewest(path) + counter.fewest(body) > room
 
     def _count(self, made: Message) -> int:
         return max(0, self._counter.count_messages([made]) - REPLY_OVERHEAD)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zlib
 from array import array
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -44,7 +45,7 @@ class CodeSymbol(NamedTuple):
 
 
 class SymbolSpan(NamedTuple):
-    """What a question needs of each symbol: what it is called, and where it stands."""
+    """What a question needs of a symbol: what it is called, and where it stands."""
 
     name: str
     symbol: str
@@ -53,6 +54,25 @@ class SymbolSpan(NamedTuple):
     start: int
     end: int
     parent: int
+
+
+class SymbolSpans(NamedTuple):
+    """The same of all symbols of a file, by their places: few of them are asked for one by one."""
+
+    names: Sequence[str] = ()
+    symbols: Sequence[str] = ()
+    lines: Sequence[int] = ()
+    end_lines: Sequence[int] = ()
+    starts: Sequence[int] = ()
+    ends: Sequence[int] = ()
+    parents: Sequence[int] = ()
+
+    def at(self, place: int) -> SymbolSpan:
+        """One of them."""
+        return SymbolSpan._make(column[place] for column in self)
+
+
+NO_SYMBOLS: Final = SymbolSpans()
 
 
 class CodeFacts(NamedTuple):
@@ -134,6 +154,35 @@ def unpack_uses(packed: bytes) -> Uses:
         tuple(found),
         tuple(Import(module, name, alias, int(line)) for module, name, alias, line in brought),
     )
+
+
+def pack_spans(symbols: Sequence[CodeSymbol]) -> bytes:
+    """What a question needs of a file's symbols in few bytes."""
+    if not symbols:
+        return b""
+    spans = [
+        (one.line, one.end_line, one.start, one.end, one.parent + 1, one.name, one.symbol)
+        for one in symbols
+    ]
+    *numbers, names, wholes = zip(*spans, strict=True)
+    columns = array("I", [len(spans), *chain.from_iterable(numbers)])
+    texts = json.dumps([*names, *wholes], ensure_ascii=False)
+    return zlib.compress(_little(columns) + texts.encode("utf-8", "surrogatepass"), 1)
+
+
+def unpack_spans(packed: bytes) -> SymbolSpans:
+    """What was packed."""
+    if not packed:
+        return NO_SYMBOLS
+    data = zlib.decompress(packed)
+    count = int.from_bytes(data[:4], "little")
+    begin = 4 + 20 * count
+    texts = json.loads(data[begin:].decode("utf-8", "surrogatepass"))
+    numbers = _numbers(memoryview(data)[4:begin]).tolist()
+    columns = (numbers[at : at + count] for at in range(0, 5 * count, count))
+    lines, end_lines, starts, ends, parents = columns
+    outer = [parent - 1 for parent in parents]
+    return SymbolSpans(texts[:count], texts[count:], lines, end_lines, starts, ends, outer)
 
 
 def _steps(lines: list[int]) -> list[int]:

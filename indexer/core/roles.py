@@ -81,6 +81,7 @@ def _of_folder(folder: str) -> Role:
     return _first(_IN_FOLDER, folder)
 
 
+@lru_cache(maxsize=1 << 12)
 def _of_name(name: str) -> Role:
     return _first(_IN_NAME, name)
 

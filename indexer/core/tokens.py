@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from indexer.core.encodings import count_tokens, encoding_for_model, packaged_encoding
 
@@ -14,6 +14,12 @@ DEFAULT_TOKENIZER = "o200k_base"
 MESSAGE_OVERHEAD = 3
 NAME_OVERHEAD = 1
 REPLY_OVERHEAD = 3
+
+# An apostrophe may join two words, and what is not ASCII may be a letter.
+_BETWEEN_WORDS: Final = bytes(
+    byte if byte > 127 or chr(byte).isalpha() or byte == ord("'") else ord(" ")
+    for byte in range(256)
+)
 
 
 @runtime_checkable
@@ -97,6 +103,10 @@ class TiktokenCounter:
             count = count_tokens(self._encoding_name, text, many=self.many)
             self._cache.put(key, count)
         return count
+
+    def fewest(self, text: str) -> int:
+        """What a text has at least, in a tenth of the time: no token has letters of two words."""
+        return len(text.encode("utf-8", "surrogatepass").translate(_BETWEEN_WORDS).split())
 
     def count_messages(self, messages: Sequence[Mapping[str, object]]) -> int:
         """Tokens of chat messages: 3 each, 1 more for a name, and 3 that open the reply."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from indexer.core.code import CodeFacts, CodeSymbol, FactsKey, SymbolSpan
+from indexer.core.code import CodeFacts, CodeSymbol, FactsKey, pack_spans
 from indexer.core.ids import ContentId
 from indexer.store.database import Database, Row, among, append_rows, put_meta
 from indexer.store.driver import duckdb
@@ -18,8 +18,6 @@ from indexer.store.driver import duckdb
 _SYMBOL: Final = (
     "kind, name, symbol, signature, doc, line, end_line, first_byte, last_byte, sha256, parent"
 )
-
-_SPAN: Final = "name, symbol, line, end_line, first_byte, last_byte, parent"
 
 _COMPLETE: Final = "facts_complete "
 
@@ -133,20 +131,22 @@ class CodeStore:
             found[row[0]].append(CodeSymbol._make(row[1:]))
         return {number: tuple(symbols) for number, symbols in found.items()}
 
-    def spans(self, numbers: Iterable[int]) -> dict[int, tuple[SymbolSpan, ...]]:
-        """The same with what a question needs alone: the other texts take most of the time."""
+    def spans(self, numbers: Iterable[int]) -> dict[int, bytes]:
+        """The same with what a question needs alone, packed, as `unpack_spans` reads it."""
         wanted = list(dict.fromkeys(numbers))
         if not wanted:
             return {}
-        found: dict[int, list[SymbolSpan]] = {number: [] for number in wanted}
+        chosen, given = among("UINTEGER", wanted)
         rows = self._database.rows(
-            f"SELECT number, place, {_SPAN} FROM code_symbols"
-            " WHERE number IN (SELECT unnest(?::UINTEGER[]))",
-            [wanted],
+            f"SELECT number, spans FROM code_facts WHERE number {chosen}", given
         )
-        for row in sorted(rows):
-            found[row[0]].append(SymbolSpan._make(row[2:]))
-        return {number: tuple(spans) for number, spans in found.items()}
+        found: dict[int, bytes] = dict.fromkeys(wanted, b"") | dict(rows)
+        before = [number for number, packed in found.items() if packed is None]
+        return found | self._packed(before) if before else found
+
+    def _packed(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        """The same of facts that have the rows of their symbols alone."""
+        return {number: pack_spans(symbols) for number, symbols in self.symbols(numbers).items()}
 
     def declared(
         self, wanted: Iterable[tuple[int, str]]
@@ -253,7 +253,10 @@ def write_facts(
     append_rows(
         connection,
         "code_facts",
-        [(numbers[key], *key, one.language, one.print) for key, one in facts.items()],
+        [
+            (numbers[key], *key, one.language, one.print, pack_spans(one.symbols))
+            for key, one in facts.items()
+        ],
     )
     append_rows(connection, "code_symbols", list(_symbol_rows(facts, numbers)))
 

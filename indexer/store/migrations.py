@@ -329,9 +329,15 @@ _HASHES_IN_ORDER: Final = """
     CREATE TABLE body_hashes (short UINTEGER NOT NULL, number UINTEGER NOT NULL);
 """
 
+_SPANS: Final = """
+    -- What a question needs of all symbols of facts, packed: taken from their rows, the texts of
+    -- nearly every row would be decoded for it. Null for facts from before, which have the rows.
+    ALTER TABLE code_facts ADD COLUMN spans BLOB USING COMPRESSION uncompressed;
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     _TREE, _FRAMES, _CONTEXT, _SESSIONS, _MODELS, _SHARING, _PACKS, _LOSSES, _SHORT_HASHES, _NOTES,
-    _SESSION_NAMES, _CODE, _RANKING, _USES, _TOTALS, _HASHES_IN_ORDER,
+    _SESSION_NAMES, _CODE, _RANKING, _USES, _TOTALS, _HASHES_IN_ORDER, _SPANS,
 )  # fmt: skip
 """Step N brings a store from version N to N + 1."""
 

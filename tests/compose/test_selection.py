@@ -14,6 +14,7 @@ from indexer.compose.rendering import message, source_message
 from indexer.compose.request import Request
 from indexer.compose.selection import (
     _AROUND_HEADING,
+    _WORDS_AROUND,
     FIRST_OMITTED,
     SHORTEST,
     Group,
@@ -189,8 +190,36 @@ def test_no_message_is_shorter_than_what_is_not_even_tried(
     def cost(one: Mapping[str, object]) -> int:
         return counter.count_messages([one]) - REPLY_OVERHEAD
 
-    assert cost(message(path, "a", agent, Freshness.FRESH, body)) >= SHORTEST
-    assert cost(source_message(path, None, 1, 1, body)) >= least_of_source(path)
+    of_frame = cost(message(path, "a", agent, Freshness.FRESH, body))
+    of_source = cost(source_message(path, None, 1, 1, body))
+    assert of_frame >= SHORTEST
+    assert of_source >= least_of_source(path)
+    words = _WORDS_AROUND + counter.fewest(path) + counter.fewest(body)
+    assert min(of_frame, of_source) >= words
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@given(
+    text=st.text(max_size=60)
+    | st.from_regex("[a-cA-C'./_0-9é\u0301\u00a0 \n-]{1,60}", fullmatch=True)
+)
+@example("don't, it's we'll ''s a'b'c")
+@example("a1b2 camelCase\u00a0ONE\u0301two\ud800three")
+def test_no_text_has_fewer_tokens_than_are_seen_without_counting(encoding: str, text: str) -> None:
+    counter = TiktokenCounter(encoding_name=encoding)
+    assert counter.fewest(text) <= counter.count_text(text)
+
+
+def test_what_cannot_fit_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+    count = TiktokenCounter.count_text
+    monkeypatch.setattr(
+        TiktokenCounter, "count_text", lambda self, text: counted.append(text) or count(self, text)
+    )
+    selection, omitted, _ = run(["word " * 500, "short"], Request(budget=200))
+    assert [item.loaded.body for item in selection.items if item.loaded] == ["short"]
+    assert omitted.counts == {"budget": 1}
+    assert not any("word word" in text for text in counted)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from indexer.core.code import Import, pack_uses, unpack_uses
+from indexer.core.code import (
+    NO_SYMBOLS,
+    CodeSymbol,
+    Import,
+    pack_spans,
+    pack_uses,
+    unpack_spans,
+    unpack_uses,
+)
 from indexer.generators import FileInput, make_generator
 from indexer.generators.facts import MAX_NAME, MAX_SYMBOL, MAX_TEXT, facts_key, facts_of
 from indexer.generators.languages import ending_of
@@ -68,6 +76,19 @@ def test_uses_come_back_as_they_were_packed() -> None:
     ]  # fmt: skip
     assert list(uses.imports) == imports
     assert unpack_uses(b"") == ((), ())
+
+
+def test_spans_come_back_as_they_were_packed() -> None:
+    names = ["Box", "Box.open", "a\n\0b", 'é"\\', ""]
+    symbols = [
+        CodeSymbol("class", name, f"x.{name}", "", "", 4, 9, 2**32 - 2, 2**32 - 1, b"", at - 1)
+        for at, name in enumerate(names)
+    ]
+    spans = unpack_spans(pack_spans(symbols))
+    assert [spans.at(place) for place in range(len(names))] == [
+        (one.name, one.symbol, 4, 9, 2**32 - 2, 2**32 - 1, one.parent) for one in symbols
+    ]
+    assert unpack_spans(pack_spans([])) == NO_SYMBOLS
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.code import FactsKey
+from indexer.core.code import CodeSymbol, FactsKey, pack_spans, unpack_spans
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Entry, Tree
@@ -54,6 +55,7 @@ def check_code(
     numbers = [given[key] for key in wanted]
     store = opened.code.store
     symbols, uses = store.symbols(numbers), store.uses(numbers, VERSION)
+    spans = store.spans(numbers)
     words = opened.postings.terms_of(FILES, numbers)
     checked = 0
     begin(progress, "checking symbols and words", "files", len(wanted))
@@ -68,7 +70,7 @@ def check_code(
         checked += 1
         file = parse(FileInput(paths.split(path)[1], content))
         made = facts_of(file)
-        if symbols[number] != made.symbols:
+        if symbols[number] != made.symbols or not _holds(spans[number], made.symbols):
             error("facts", path, "its symbols are not those of its content")
         elif number in uses and uses[number] != uses_in(
             made.language, file.text or b"", made.symbols
@@ -79,6 +81,14 @@ def check_code(
         if words[number] != expected:
             error("postings", path, "its postings are not those of its content")
     return Checked(checked, len(files))
+
+
+def _holds(packed: bytes, symbols: Sequence[CodeSymbol]) -> bool:
+    """Whether these symbols were packed, with whatever version of the library."""
+    try:
+        return unpack_spans(packed) == unpack_spans(pack_spans(symbols))
+    except (zlib.error, ValueError):
+        return False
 
 
 def _content_of(opened: Frames, path: str, entry: Entry) -> bytes | None:

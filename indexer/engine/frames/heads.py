@@ -19,6 +19,7 @@ from indexer.core.hash_numbers import HashNumbers
 from indexer.core.ids import ContentId
 from indexer.engine.code.known import KnownFacts
 from indexer.engine.frames.few import FEW, FewLookUps, Slot
+from indexer.engine.frames.kept_texts import KeptTexts
 from indexer.engine.frames.packed_heads import PackedHeads
 from indexer.engine.frames.versions import HeadVersions
 from indexer.regenerate.plan import Rules
@@ -70,6 +71,7 @@ class HeadCache:
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] | None = None
         self._models: dict[MemoKey, ModelResult] | None = None
         self._bodies: HashNumbers | None = None
+        self.texts = KeptTexts(self.bodies)
         self._frames: HashNumbers | None = None
         self._inputs: set[bytes] | None = None
         self._few = FewLookUps(store)
@@ -489,6 +491,7 @@ class HeadCache:
             self._slots = self._memo = self._bodies = self._frames = self._inputs = None
             self._models = self._next_seq = self._next_number = self._indexed_below = None
             self._few.clear()
+            self.texts.clear()
             self._current_below.clear()
             self._code.forget()
             self.versions.step(None)

@@ -242,7 +242,7 @@ def _why(selection: Selection, gathered: _Gathered) -> list[JsonObject]:
         if item.source is not None:
             hit = gathered.hits[item.path]
             units = {
-                hit.symbols[one.place].symbol: one.worth for one in hit.units if one.place >= 0
+                hit.symbols.symbols[one.place]: one.worth for one in hit.units if one.place >= 0
             }
             parts = {**hit.parts, "symbol": units.get(item.source.symbol or "", 0)}
             told.append({"path": item.path, "score": hit.worth, "parts": parts})
@@ -400,7 +400,7 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
     """Bodies and freshness of some candidates, each read in one query."""
     heads = frames.heads
     heads.load_heads(row.path for row in chunk)
-    bodies = heads.bodies([row.content for row in chunk])
+    bodies = heads.texts.of(row.content for row in chunk)
     stored = heads.stored_frames([row.frame_id for row in chunk])
     notes = [row for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)]
     frames.load_notes(tree, ((row.path, row.frame_id) for row in notes))

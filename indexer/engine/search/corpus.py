@@ -14,7 +14,6 @@ from indexer.compose.candidates import Candidate
 from indexer.compose.relevance import Question, Statistics
 from indexer.compose.selection import FIRST_OMITTED
 from indexer.core.changes import tree_changes
-from indexer.core.code import SymbolSpan
 from indexer.core.frames import REPEATING_AGENTS, BodyHash, FrameId, Head, HeadKey
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
@@ -129,8 +128,8 @@ class KeptCorpus(Corpus):
         self._files = Files(self._heads.last_known)
         self._written: dict[BodyHash, list[Candidate]] = {}
         """By body, the candidates that have words of their own."""
-        self._symbols: dict[int, tuple[SymbolSpan, ...]] = {}
-        """Of files that were read for a question."""
+        self._symbols: dict[int, bytes] = {}
+        """Of files that were read for a question, packed."""
         self._digest: hashlib._Hash | None = None
 
     # -- keeping up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,8 +28,7 @@ from indexer.compose.relevance import (
     pulled,
     weights_of,
 )
-from indexer.core.beside import beside
-from indexer.core.code import SymbolSpan
+from indexer.core.code import NO_SYMBOLS, SymbolSpans, unpack_spans
 from indexer.core.frames import REPEATING_AGENTS
 from indexer.core.kinds import Kind
 from indexer.core.postings import FULL
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 READ: Final = 40
 """How many files are read for what their parts are worth."""
 
-_REMEMBERED: Final = 10_000
-"""How many symbols of files are kept for the next question."""
+_REMEMBERED: Final = 1 << 20
+"""About so many bytes of files' packed symbols are kept for the next question."""
 
 COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
@@ -69,7 +68,7 @@ class FileHit(NamedTuple):
     worth: int
     parts: dict[str, int]
     """What the worth is made of."""
-    symbols: tuple[SymbolSpan, ...] = ()
+    symbols: SymbolSpans = NO_SYMBOLS
     units: tuple[UnitScore, ...] = ()
     """What its symbols are worth, the best first."""
     stale: bool = False
@@ -87,7 +86,7 @@ class Ranking:
         postings: PostingStore,
         code: CodeStore,
         anchors: Sequence[str],
-        symbols: dict[int, tuple[SymbolSpan, ...]],
+        symbols: dict[int, bytes],
     ) -> None:
         self._question = question = _as_spelled(question, postings, code)
         self._tree = tree
@@ -179,18 +178,19 @@ class Ranking:
         def most(words: int) -> int:
             return covered(FULL * words, words, self._total, ALONE) * max(percents)
 
-        weighed, least = self._weighed_best(pool, half, percents)
+        weighed, least = self._weighed_best(pool, half, 0, percents)
         enough = bisect_left(range(half), least, key=most)
         if enough < half:
-            weighed, least = self._weighed_best(pool, enough, percents)
+            weighed, least = self._weighed_best(pool, enough, least // max(percents), percents)
         return [number for number, one in weighed.items() if one >= least]
 
     def _weighed_best(
-        self, pool: int, words: int, percents: Sequence[int]
+        self, pool: int, words: int, text: int, percents: Sequence[int]
     ) -> tuple[dict[int, int], int]:
         """What the best are worth in their roles that have words of such a weight, and the last.
 
-        Of most of them no role has to be known: it would have to be worth more than it can be.
+        None is worth more than what the words give in its text. Of most of them no role has to be
+        known: it would have to be worth more than it can be.
         """
         # As `covered` has it, which is not called for each of so many.
         low, alone, whole = (1 << _HIGH) - 1, ALONE * self._total, 10 * self._total
@@ -198,9 +198,10 @@ class Ranking:
         worth = {
             number: (made & low) * (alone + (10 - ALONE) * (made >> _HIGH)) // whole
             for number, made in enumerate(self._sums)
-            if made >= fewest
+            if made >= fewest and made & low >= text
         }
-        first = nlargest(_MORE * pool, worth, key=worth.__getitem__)
+        # Most of those that are left are wanted: to put all in order takes less than to choose.
+        first = sorted(worth, key=worth.__getitem__, reverse=True)[: _MORE * pool]
         weighed = self._weighed_roles(first, worth, percents)
         least = _least(pool, weighed)
         if len(first) < len(worth) and worth[first[-1]] * max(percents) >= least:
@@ -249,7 +250,7 @@ class Ranking:
         path: str,
         number: int,
         parts: dict[str, int],
-        symbols: tuple[SymbolSpan, ...] = (),
+        symbols: SymbolSpans = NO_SYMBOLS,
         units: tuple[UnitScore, ...] = (),
     ) -> FileHit:
         """A hit that is worth what its parts are in its role, which is added to them."""
@@ -260,20 +261,17 @@ class Ranking:
         return FileHit(path, number, worth, parts, symbols, units, self._files.is_stale(path))
 
     def _with_units(self, hits: Sequence[FileHit], text_of: TextOf) -> list[FileHit]:
-        symbols = self._symbols
-        if sum(map(len, symbols.values())) > _REMEMBERED:
-            symbols.clear()
+        packed = self._symbols
+        if sum(map(len, packed.values())) > _REMEMBERED:
+            packed.clear()
         scores = UnitScores(self._weights)
         texts: dict[int, tuple[int, list[Mention]]] = {}
-        # The database reads what the files have while they are looked through.
-        with beside(
-            partial(self._code.spans, [hit.number for hit in hits if hit.number not in symbols])
-        ) as spans:
-            for hit in hits:
-                if hit.number not in texts and not self._files.is_stale(hit.path):
-                    text = text_of(hit.path) or b""
-                    texts[hit.number] = len(text), scores.found_in(text)
-            symbols.update(spans())
+        packed.update(self._code.spans(hit.number for hit in hits if hit.number not in packed))
+        symbols = {hit.number: unpack_spans(packed[hit.number]) for hit in hits}
+        for hit in hits:
+            if hit.number not in texts and not self._files.is_stale(hit.path):
+                text = text_of(hit.path) or b""
+                texts[hit.number] = len(text), scores.found_in(text)
         known = {
             number: scores.of(found, length, symbols[number])
             for number, (length, found) in texts.items()

@@ -370,7 +370,7 @@ def _symbol(path: str, symbol: CodeSymbol, score: int) -> _Match:
 
 def _placed(hit: FileHit, unit: UnitScore) -> _Match:
     """A symbol of a file that was ranked, of which more is read if it is shown."""
-    span, place = hit.symbols[unit.place], (hit.number, unit.place)
+    span, place = hit.symbols.at(unit.place), (hit.number, unit.place)
     score = _as_best(hit, unit)
     return _Match(SYMBOL, hit.path, score, SYMBOL, span.line, span.symbol, declared=place)
 

@@ -33,6 +33,10 @@ HEAD_LINES: Final = 6
 """How much of a symbol is shown where not even one fits whole."""
 
 
+REMEMBERED: Final = 4096
+"""Texts that are known to have no secret, by hashes that take half a megabyte."""
+
+
 class SourceText:
     """The texts of files of one tree, each read once."""
 
@@ -104,16 +108,29 @@ class SourceText:
             raw = b"".join(lines[first - 1 : last])
             entry = self._tree.get(path)
             assert entry is not None
+            sha256 = hashlib.sha256(raw)
+            body = _masked(raw, sha256.digest())
             piece = self._pieces[key] = Source(
-                path,
-                symbol,
-                first,
-                last,
-                entry.content_id.hex(),
-                hashlib.sha256(raw).hexdigest(),
-                secrets.mask(raw.decode("utf-8", "replace")),
+                path, symbol, first, last, entry.content_id.hex(), sha256.hexdigest(), body
             )
         return piece
+
+
+_without_secrets: Final[set[bytes]] = set()
+"""The hashes of texts in which none was found."""
+
+
+def _masked(raw: bytes, sha256: bytes) -> str:
+    """A text without secrets; one that had none is not looked through again."""
+    text = raw.decode("utf-8", "replace")
+    if sha256 in _without_secrets:
+        return text
+    masked = secrets.mask(text)
+    if masked == text:
+        if len(_without_secrets) >= REMEMBERED:
+            _without_secrets.clear()
+        _without_secrets.add(sha256)
+    return masked
 
 
 def _worth_showing(hit: FileHit, again: bool) -> Sequence[SymbolSpan]:
@@ -123,4 +140,4 @@ def _worth_showing(hit: FileHit, again: bool) -> Sequence[SymbolSpan]:
     if not again:
         least = units[0].worth * AS_GOOD // 100
         units = [unit for unit in units[:MOST_SYMBOLS] if unit.worth >= least]
-    return [hit.symbols[unit.place] for unit in units]
+    return [hit.symbols.at(unit.place) for unit in units]

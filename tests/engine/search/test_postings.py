@@ -349,6 +349,8 @@ def test_validate_finds_postings_that_are_not_those_of_the_text(
         ("UPDATE postings SET term = term + 1 WHERE space = 0", "postings"),
         ("DELETE FROM code_symbols", "facts"),
         ("UPDATE code_symbols SET line = line + 1", "facts"),
+        ("UPDATE code_facts SET spans = ''::BLOB", "facts"),
+        ("UPDATE code_facts SET spans = 'abc'::BLOB", "facts"),
         ("UPDATE code_uses SET uses = 'abc'::BLOB", "facts"),
     ],
 )

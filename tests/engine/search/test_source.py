@@ -12,6 +12,8 @@ from indexer.compose import manifest, selection
 from indexer.compose.rendering import bare_message, bare_source_message
 from indexer.core.fence import fenced, unfenced
 from indexer.core.roles import Role, role_of, roles_asked_for
+from indexer.engine.frames import kept_texts
+from indexer.engine.search import ranking, source
 from tests.support.space import Space
 
 FERRY = '''"""Ferries."""
@@ -184,3 +186,74 @@ def test_a_manifest_of_an_older_version_keeps_its_bytes(
     quay.reopen()
     assert quay.engine.replay(shown["manifest_id"])["messages"] == shown["messages"]
     assert quay.engine.validate()["errors"] == []
+
+
+def test_symbols_of_an_index_from_before_are_taken_from_their_rows(quay: Space) -> None:
+    known = quay.engine.compose(query="moor the ferry", budget=400, why=True)
+    with quay.engine.database.transaction() as connection:
+        connection.execute("UPDATE code_facts SET spans = NULL WHERE language = 'python'")
+    quay.reopen()
+    assert quay.engine.compose(query="moor the ferry", budget=400, why=True) == known
+    quay.valid()
+
+
+def test_symbols_that_are_kept_stay_within_their_bytes(
+    quay: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quay.engine.serve()
+    asked = ["moor the ferry", "rope_length", "how to moor", "moor the ferry"]
+    answers = [quay.engine.compose(query=one, budget=400) for one in asked]
+    kept = quay.engine.corpus._symbols
+    assert len(kept) == 4
+    monkeypatch.setattr(ranking, "_REMEMBERED", 1)
+    assert [quay.engine.compose(query=one, budget=400) for one in asked] == answers
+    quay.engine.compose(query="rope_length", budget=400)
+    assert len(kept) < 4
+
+
+def test_symbols_follow_an_edit_in_a_service(quay: Space) -> None:
+    quay.engine.serve()
+    quay.engine.compose(query="moor the ferry", budget=400)
+    quay.write("src/ferry.py", "\n\n" + ferry())
+    quay.settle()
+    moved = sources(quay.engine.compose(query="moor the ferry", budget=400))[0]
+    text = (quay.root / "src/ferry.py").read_text().splitlines()
+    assert (moved["symbol"], text[moved["lines"][0] - 1]) == ("moor", "def moor(rope):")
+
+
+def test_texts_that_are_kept_stay_within_their_bound(
+    quay: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quay.engine.serve()
+    asked = ["moor the ferry", "rope_length", "how to moor", "moor the ferry"]
+    answers = [quay.engine.compose(query=one, source=False) for one in asked]
+    cache = quay.engine.frames.heads.texts
+    longest = max(map(len, cache._texts.values()))
+    for most in (longest, 1):
+        monkeypatch.setattr(kept_texts, "KEPT", most)
+        cache.clear()
+        assert [quay.engine.compose(query=one, source=False) for one in asked] == answers
+        assert sum(map(len, cache._texts.values())) == cache.size <= most
+
+
+def test_no_text_is_kept_for_another(quay: Space) -> None:
+    quay.engine.serve()
+    quay.engine.compose(query="moor the ferry", source=False)
+    quay.write("src/ferry.py", "def moor(anchor):\n    return anchor\n")
+    quay.settle()
+    found = quay.engine.compose(query="moor the ferry", source=False)
+    outline = next(one for one in found["items"] if one["path"] == "src/ferry.py")
+    assert "moor(anchor)" in found["messages"][outline["message"]]["content"]
+
+
+def test_a_text_with_a_secret_is_masked_each_time(
+    quay: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    quay.write("src/small.py", f"def rope_length():\n    return '{key}'\n")
+    quay.settle()
+    monkeypatch.setattr(source, "REMEMBERED", 2)
+    source._without_secrets.clear()
+    for query in ("rope_length", "rope_length", "moor the ferry", "rope_length"):
+        assert key not in json.dumps(quay.engine.compose(query=query))
+        assert len(source._without_secrets) <= 2
