@@ -150,7 +150,7 @@ def test_replaced_by_another_folder(
 
 def test_replaced_by_another_workspace(sample: Path, services: Callable[..., Any]) -> None:
     other = sample.with_name(sample.name + "-other")
-    shutil.copytree(sample, other)
+    shutil.copytree(sample, other, ignore=shutil.ignore_patterns(".merkle"))
     with Workspace.open(other) as workspace:
         other_root = workspace.scan()["root"]
     service = services(sample).ready()

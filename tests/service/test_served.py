@@ -91,16 +91,16 @@ def test_what_a_service_says_at_its_end_is_told(started: Path) -> None:
     assert told.value.code == "bad_config"
 
 
-def test_only_in_a_workspace(folder: Path) -> None:
+def test_only_in_a_workspace(tmp_path: Path) -> None:
     with (
-        ServedWorkspace.open(folder) as workspace,
+        ServedWorkspace.open(tmp_path) as workspace,
         pytest.raises(NoWorkspaceError, match="not a merkle workspace") as told,
     ):
         workspace.status()
     assert "merkle init" in told.value.hint
-    assert list(folder.iterdir()) == []
-    wake_service(folder)
-    assert list(folder.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+    wake_service(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="nothing is unwritable for root")
