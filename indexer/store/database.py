@@ -172,7 +172,7 @@ class Database:
         self._connection = _connect(
             self._place, self._path.name, self._most_memory, read_only=self.read_only
         )
-        self._room = Room(self._connection, self._most_memory, self._at_rest)
+        self._room = Room(self._connection, self._most_memory, self.size, self._at_rest)
 
     def serve(self) -> None:
         """Keep from now on as little at rest as does for a service."""

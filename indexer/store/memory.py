@@ -3,7 +3,8 @@
 DuckDB keeps what it has read until its limit is reached, and a service runs for days: its limit at
 rest is small. Texts are another matter: a look at a column takes as many of them at once as
 there are in 2,048 rows, and a text can have a megabyte. Whoever needs room for that takes it for as
-long as it lasts; what was kept in it is let go of afterwards.
+long as it lasts; what was kept in it is let go of afterwards. Of a small index all may be kept:
+DuckDB gives everything back to the system at each change of its limit, and asks for it again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,9 @@ AT_REST: Final = 32_000_000
 
 SERVED: Final = 16 << 20
 """The same in a service, which has in memory what it is asked for most."""
+
+KEPT_WHOLE: Final = 64 << 20
+"""Bytes of an index that may be kept as a whole, so that its limit never changes."""
 
 _SHARE: Final = 2
 """The database takes at most one part in so many of what there is."""
@@ -44,10 +48,16 @@ class Room:
     """The limit of one open database, raised while somebody is inside."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, most: int, rest: int | None = None
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        most: int,
+        size: Callable[[], int],
+        rest: int | None = None,
     ) -> None:
         self._cursor = connection.cursor()
-        self._most, self._rest = most, rest
+        self._most, self._size, self._rest = most, size, rest
+        self._limit = most
+        """What was set last; a connection begins with the most."""
         self._inside = 0
         self._lock = threading.Lock()
         self._lower()
@@ -83,19 +93,22 @@ class Room:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                return self._limit(self._most)
+                return self._set(self._most)
             except duckdb.OutOfMemoryException:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE)
 
     def _lower(self) -> None:
-        # Refused while somebody outside reads more than that: whoever leaves next tries again.
-        with contextlib.suppress(duckdb.Error):
-            self._limit(self._rest or AT_REST)
+        if self._size() > KEPT_WHOLE:
+            # Refused while somebody outside reads more than that: whoever leaves next tries again.
+            with contextlib.suppress(duckdb.Error):
+                self._set(self._rest or AT_REST)
 
-    def _limit(self, size: int) -> None:
-        self._cursor.execute(parsed(self._cursor, f"SET memory_limit = '{size}B'"))
+    def _set(self, limit: int) -> None:
+        if limit != self._limit:
+            self._cursor.execute(parsed(self._cursor, f"SET memory_limit = '{limit}B'"))
+            self._limit = limit
 
 
 def keep_one_heap() -> None:

@@ -45,6 +45,13 @@ def test_the_limit_is_a_share_of_what_there_is(tmp_path: Path) -> None:
     assert most_memory(tmp_path) == memory.AT_REST
 
 
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every index is too large to be kept as a whole."""
+    monkeypatch.setattr(memory, "KEPT_WHOLE", 0)
+
+
+@pytest.mark.usefixtures("large")
 def test_room_is_taken_only_while_it_is_needed(tmp_path: Path) -> None:
     database = Database(tmp_path / "index.duckdb")
     rest = limit(database)
@@ -61,7 +68,7 @@ def test_room_is_taken_only_while_it_is_needed(tmp_path: Path) -> None:
 
 def test_room_is_waited_for_where_readers_have_taken_everything() -> None:
     connection = duckdb.connect(":memory:", config={"threads": "2"})
-    room = Room(connection, 100_000_000, 16 << 20)
+    room = Room(connection, 100_000_000, lambda: memory.KEPT_WHOLE + 1, 16 << 20)
     held: list[duckdb.DuckDBPyConnection] = []
     for rows, size in ((20_000, 100), (2_000, 100), (200, 10), (20, 1), (1, 1)):
         with contextlib.suppress(duckdb.OutOfMemoryException):
@@ -81,6 +88,27 @@ def test_room_is_waited_for_where_readers_have_taken_everything() -> None:
     assert connection.execute("SELECT current_setting('memory_limit')").fetchone() == ("16.0 MiB",)
 
 
+def test_the_limit_of_a_small_index_never_changes(tmp_path: Path) -> None:
+    database = Database(tmp_path / "index.duckdb")
+    database.serve()
+    most = limit(database)
+    with mock.patch.object(Room, "_set", autospec=True, side_effect=Room._set) as changes:
+        with database.transaction():
+            assert limit(database) == most
+        assert limit(database) == most
+        # What was small has grown.
+        with mock.patch.object(memory, "KEPT_WHOLE", 0), database.transaction():
+            assert limit(database) == most
+        assert limit(database) == f"{memory.SERVED / (1 << 20):.1f} MiB"
+        # And is small again: whoever needs room next leaves it as it is.
+        with database.transaction():
+            assert limit(database) == most
+        assert limit(database) == most
+    assert {call.args[1] for call in changes.call_args_list} == {most_memory(), memory.SERVED}
+    database.close()
+
+
+@pytest.mark.usefixtures("large")
 def test_a_service_rests_with_less(tmp_path: Path) -> None:
     database = Database(tmp_path / "index.duckdb")
     database.serve()
@@ -131,6 +159,7 @@ def check_long_notes(notes: int) -> None:
         space.close()
 
 
+@pytest.mark.usefixtures("large")
 def test_texts_beyond_the_limit_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "AT_REST", SMALL)
     check_long_notes(12)
@@ -151,16 +180,19 @@ def check_concatenation(files: int) -> None:
         space.close()
 
 
+@pytest.mark.usefixtures("large")
 def test_one_text_of_a_whole_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "AT_REST", SMALL)
     check_concatenation(60)
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("large")
 def test_ten_times_as_many_long_texts() -> None:
     check_long_notes(720)
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("large")
 def test_one_text_of_a_tree_ten_times_as_large() -> None:
     check_concatenation(6000)

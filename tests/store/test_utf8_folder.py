@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.store import utf8_folder
+from indexer.store import memory, utf8_folder
 from indexer.store.database import DamagedError, Database, put_meta
 from indexer.store.layout import initialise
 from indexer.store.utf8_folder import UnnameableError, Utf8Folder
@@ -73,7 +73,11 @@ def test_what_is_written_is_in_the_folder_and_comes_back(odd: Path) -> None:
     assert open_below(odd) == []
 
 
-def test_what_does_not_fit_into_memory_goes_beside_it(odd: Path) -> None:
+def test_what_does_not_fit_into_memory_goes_beside_it(
+    odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As where the index is large.
+    monkeypatch.setattr(memory, "KEPT_WHOLE", 0)
     database = Database(odd / "index.duckdb")
     with database.reading() as cursor:
         cursor.execute(SPILLS)
