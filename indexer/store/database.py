@@ -461,9 +461,9 @@ def _connect(
                 "extension_directory": os.devnull,
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
-                # Deterministic and light: an index of 100,000 nodes needs not many threads.
-                "threads": "2",
-                # Besides these it would begin eight more, for files that are far away.
+                # Handing a part of a question to a second thread takes longer than most questions.
+                "threads": "1",
+                # Besides it would begin eight more, for files that are far away.
                 "async_threads": "1",
                 # To begin with: a WAL may hold much, and is replayed now.
                 "memory_limit": f"{most_memory}B",
