@@ -44,8 +44,8 @@ def sure_option(method: Callable[..., Any]) -> Decorator:
         type=click.Choice(SURE),
         default=default,
         show_default=default is not None,
-        help="Only what is at least so sure: said in the file itself, by an import, by being the"
-        " only symbol of that name, or by the name alone.",
+        help="Only what is at least so sure: said in the file itself, by an import or a declared"
+        " type, by being the only symbol of that name, or by the name alone.",
     )
 
 
@@ -97,7 +97,7 @@ def _remarks(document: Any, listed: str) -> None:
     if left:
         print_text(f"and {left:,} more: --limit N shows them", err=True)
     if document["missing"]:
+        files = counted(document["missing"], "file")
         print_text(
-            f"{counted(document['missing'], 'file')} not read yet: `merkle regenerate` does it",
-            err=True,
+            f"{files} not read yet: `merkle regenerate` or a running service does it", err=True
         )

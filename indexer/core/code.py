@@ -8,16 +8,22 @@ import zlib
 from array import array
 from collections.abc import Sequence
 from itertools import accumulate, chain
+from operator import lt
 from struct import Struct
+from struct import error as StructError
 from typing import Final, NamedTuple
 
 from indexer.core.ids import ContentId
 from indexer.core.postings import TextTerms
+from indexer.errors import CorruptError
 
 EXPLICIT: Final = frozenset(("python", "javascript", "typescript", "tsx", "rust"))
 """Languages in which a name alone means nothing unless its file defines it or brings it in."""
 
 _HEAD: Final = Struct("<III")
+
+_UNFIT: Final = (zlib.error, StructError, ValueError, TypeError, IndexError, RecursionError)
+"""What reading a value leads to that nobody packed."""
 
 FactsKey = tuple[ContentId, str]
 """A content, and the ending of the name that it has."""
@@ -135,8 +141,13 @@ def pack_uses(
 
 def unpack_uses(packed: bytes) -> Uses:
     """What was packed."""
-    if not packed:
-        return Uses()
+    try:
+        return _unpacked_uses(packed) if packed else Uses()
+    except _UNFIT as error:
+        raise _damaged("the names that a file uses") from error
+
+
+def _unpacked_uses(packed: bytes) -> Uses:
     data = zlib.decompress(packed)
     references, chains, imports = _HEAD.unpack_from(data)
     begin, size = _HEAD.size, 4 * references
@@ -172,8 +183,13 @@ def pack_spans(symbols: Sequence[CodeSymbol]) -> bytes:
 
 def unpack_spans(packed: bytes) -> SymbolSpans:
     """What was packed."""
-    if not packed:
-        return NO_SYMBOLS
+    try:
+        return _unpacked_spans(packed) if packed else NO_SYMBOLS
+    except _UNFIT as error:
+        raise _damaged("the symbols of a file") from error
+
+
+def _unpacked_spans(packed: bytes) -> SymbolSpans:
     data = zlib.decompress(packed)
     count = int.from_bytes(data[:4], "little")
     begin = 4 + 20 * count
@@ -182,7 +198,20 @@ def unpack_spans(packed: bytes) -> SymbolSpans:
     columns = (numbers[at : at + count] for at in range(0, 5 * count, count))
     lines, end_lines, starts, ends, parents = columns
     outer = [parent - 1 for parent in parents]
+    # What a symbol stands in comes before it: whoever goes outward comes to an end.
+    if (
+        {*map(type, texts)} != {str}
+        or len(texts) != 2 * count
+        or not all(map(lt, outer, range(count)))
+    ):
+        raise ValueError(count)
     return SymbolSpans(texts[:count], texts[count:], lines, end_lines, starts, ends, outer)
+
+
+def _damaged(what: str) -> CorruptError:
+    return CorruptError(
+        f"the index is damaged: {what} cannot be read in it", hint="run `merkle repair`"
+    )
 
 
 def _steps(lines: list[int]) -> list[int]:

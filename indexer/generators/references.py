@@ -1,7 +1,8 @@
 """The names that a file uses, where, and inside of what: by its words and its symbols.
 
 Comments and strings are passed by, and so are names that a function has for itself: what it calls
-its parameters and variables is nobody else's business.
+its parameters and variables is nobody else's business. Where a file says of what type one is, that
+type stands in its place.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from indexer.core.code import EXPLICIT, CodeSymbol, Import, pack_uses
 from indexer.generators.imports import EVERYTHING, Brought, imports_in
 from indexer.generators.parsed import parsed_part
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Moves with every change to what is found in the same text."""
 
 MOST: Final = 50_000
@@ -43,11 +44,17 @@ class Words(NamedTuple):
     """What stands between names besides a dot."""
     keywords: frozenset[bytes]
     bound: tuple[re.Pattern[bytes], ...]
-    """Where a function gives names of its own, which a group holds."""
+    """Where a function gives names of its own, which a group holds; a second one what it says of
+    their type, as its parameters on lines of their own do, too."""
     parameter: re.Pattern[bytes]
     """Where a signature names what a function is given."""
     holes: frozenset[bytes] = frozenset()
     """What stands before a string that has code in braces."""
+    declared: re.Pattern[bytes] | None = None
+    """Where a signature says of what type a parameter is."""
+    attribute: re.Pattern[bytes] | None = None
+    """Where a method gives its object something: what it is called, the type that is said, the
+    type that is made, or the parameter that is kept."""
 
 
 def _words(
@@ -59,6 +66,8 @@ def _words(
     letters: bytes = _LETTER,
     parameter: bytes = rb"[(,] ?[*&.$]*(?:[\w.<>]+ +)*[*&$]*(\w+)(?= ?[,:=)?])",
     holes: str = "",
+    declared: bytes = b"",
+    attribute: bytes = b"",
 ) -> Words:
     if between:
         name = b"[" + letters + rb"][\w" + letters + b"]*"
@@ -73,11 +82,14 @@ def _words(
         tuple(re.compile(pattern) for pattern in bound),
         re.compile(parameter),
         frozenset(word.encode() for word in holes.split()),
+        re.compile(declared) if declared else None,
+        re.compile(attribute) if attribute else None,
     )
 
 
 _LIST: Final = b"[" + _LETTER + rb"][\w \t," + _LETTER + b"]*"
 _ONE: Final = b"[" + _LETTER + rb"][\w" + _LETTER + b"]*"
+_TYPE: Final = rb"[\"']?([A-Za-z_][\w.]*)[\"']?"
 _PYTHON: Final = _words(
     b"'''.*?'''|\"\"\".*?\"\"\"|" + _DOUBLE + b"|" + _SINGLE,
     rb"#[^\n]*",
@@ -86,13 +98,16 @@ _PYTHON: Final = _words(
     " with yield self cls b r u br rb B R U",
     (
         # An assignment has blanks around its sign, an argument that is named has none.
-        rb"\n[ \t]+(" + _ONE + rb"(?:, \w+)*)(?: ?:[^=\n(]+)? =[^=]",
+        rb"\n[ \t]+(" + _ONE + rb"(?:, \w+)*)(?: ?:([^=\n(]+))? =[^=]",
         rb"for ([^\n:()]{1,200}?) in\b",
         rb" as \(?(" + _ONE + rb")",
         rb"lambda ([^:\n]{1,200}):",
     ),
     parameter=rb"[(,] ?\*{0,2}(\w+)(?=[,:=)])",
     holes="f F rf fr Rf fR RF FR rF Fr",
+    declared=rb"[(,] ?(\w+): ?" + _TYPE + rb"(?: \| None[\"']?)?(?=[,)=])",
+    attribute=rb"\n[ \t]+self\.(\w+)(?:: ?" + _TYPE + rb"(?: \| None[\"']?)?)? ="
+    rb" (?:((?:\w+\.)*[A-Z]\w*)\(|(\w+)(?=[ \t]*\n))?",
 )
 _C_KEYWORDS: Final = (
     "abstract as async await auto base bool boolean break byte case catch char class const"
@@ -123,6 +138,7 @@ _SCRIPT: Final = _words(
     _C_BOUND,
     rb"\??\.|!\.",
     _LETTER + b"$#",
+    declared=rb"[(,] ?(\w+)\??: ?([A-Za-z_$][\w$.]*)(?: \| (?:null|undefined))?(?= ?[,)=])",
 )
 _GO: Final = _words(
     _BLOCK + b"|" + _DOUBLE + b"|" + _SINGLE + b"|`[^`]*`",
@@ -183,6 +199,9 @@ _NONE: Final = frozenset[bytes]()
 _EACH: Final = re.compile(_ONE)
 _BRACES: Final = re.compile(rb"\{([^{}]+)\}")
 
+Types = dict[bytes, bytes]
+"""The types of names, each behind a colon."""
+
 Found = dict[tuple[bytes, int, int, bool], None]
 """Chains of names with their lines, owners, and whether they are called; each once, in order."""
 
@@ -198,6 +217,7 @@ def _uses_of(language: str, source: bytes, symbols: Sequence[CodeSymbol]) -> byt
     brought = imports_in(language, source)
     owners = list(_segments(symbols, len(source)))
     own = _names_of_functions(words, source, symbols, owners)
+    types = _types_of_names(words, source, symbols, owners, own)
     seen = _seen(language, brought, symbols)
     found: Found = {}
     begun: set[int] = {-1}
@@ -206,7 +226,8 @@ def _uses_of(language: str, source: bytes, symbols: Sequence[CodeSymbol]) -> byt
         name = b"" if owner in begun else symbols[owner].name.encode()
         begun.add(owner)
         line, counted = line + source.count(b"\n", counted, begin), begin
-        reader = _Reader(words, seen, own[owner] if owner >= 0 else _NONE, owner, found)
+        local, typed = (own[owner].all, types[owner]) if owner >= 0 else (_NONE, {})
+        reader = _Reader(words, seen, local, typed, owner, found)
         reader.read(source, begin, end, line, name)
         if len(found) > MOST:
             break
@@ -238,12 +259,13 @@ class _Reader(NamedTuple):
     words: Words
     seen: frozenset[bytes] | None
     local: frozenset[bytes]
+    typed: Types
     owner: int
     found: Found
 
     def read(self, source: bytes, begin: int, end: int, line: int, defined: bytes) -> None:
         """Take in a part, but for the one name that is defined there."""
-        (_, separator, keywords, _, _, holes), seen, local, owner, found = self
+        (_, separator, keywords, _, _, holes, *_), seen, local, typed, owner, found = self
         hole = False
         for chain, after, other in self.words.token.findall(source, begin, end):
             if not chain:
@@ -269,8 +291,12 @@ class _Reader(NamedTuple):
                 if not chain.startswith(_BEFORE):
                     head = chain[: chain.find(b".")]
                     if head in local or (seen is not None and head not in seen):
-                        # What it belongs to is only known while it runs.
-                        chain = chain[len(head) :]
+                        # Unless somebody says it, what it belongs to is only known while it runs.
+                        chain = typed.get(head, b"") + chain[len(head) :]
+                elif typed and chain.startswith(b"self."):
+                    head = chain[: chain.find(b".", 5)] if chain.count(b".") > 1 else b""
+                    if head in typed:
+                        chain = typed[head] + chain[len(head) :]
                 chain = chain.rstrip(b".")
                 if len(chain) > _LONGEST or chain.count(b".") > _DEEPEST:
                     chain = b"." + chain.rpartition(b".")[2][:_LONGEST]
@@ -318,25 +344,88 @@ def _without(
             yield begin, end, owner
 
 
+class _Own(NamedTuple):
+    """What a symbol calls its own."""
+
+    all: frozenset[bytes]
+    """With what the functions around it do."""
+    bound: frozenset[bytes]
+    """What it gives a value to without saying of what type."""
+
+
 def _names_of_functions(
     words: Words,
     source: bytes,
     symbols: Sequence[CodeSymbol],
     segments: Sequence[tuple[int, int, int]],
-) -> list[frozenset[bytes]]:
-    """What each symbol calls its own, with what the functions around it do."""
+) -> list[_Own]:
+    """What each symbol calls its own."""
     named: dict[int, set[bytes]] = {}
-    starts = [begin for begin, _, _ in segments]
+    plain: dict[int, set[bytes]] = {}
     for pattern in words.bound:
-        for found in pattern.finditer(source):
-            owner = segments[bisect_right(starts, found.start(1)) - 1][2]
-            if owner >= 0 and symbols[owner].kind in _FUNCTIONS:
-                named.setdefault(owner, set()).update(_EACH.findall(found[1]))
-    own: list[frozenset[bytes]] = []
+        for owner, found in _in_functions(pattern, source, symbols, segments):
+            names = _EACH.findall(found[1])
+            named.setdefault(owner, set()).update(names)
+            if found.lastindex == 1:
+                plain.setdefault(owner, set()).update(names)
+    own: list[_Own] = []
     for place, one in enumerate(symbols):
-        around = own[one.parent] if one.parent >= 0 else _NONE
+        around, bound = own[one.parent].all if one.parent >= 0 else _NONE, _NONE
         if one.kind in _FUNCTIONS:
             given = words.parameter.findall(one.signature.encode())
+            bound = frozenset(plain.get(place, ()))
             around = around.union(given, named.get(place, ())) - _OURSELVES
-        own.append(around)
+        own.append(_Own(around, bound))
     return own
+
+
+def _in_functions(
+    pattern: re.Pattern[bytes],
+    source: bytes,
+    symbols: Sequence[CodeSymbol],
+    segments: Sequence[tuple[int, int, int]],
+) -> Iterator[tuple[int, re.Match[bytes]]]:
+    """What a pattern finds in functions, with the place of each."""
+    starts = [begin for begin, _, _ in segments]
+    for found in pattern.finditer(source):
+        owner = segments[bisect_right(starts, found.start(1)) - 1][2]
+        if owner >= 0 and symbols[owner].kind in _FUNCTIONS:
+            yield owner, found
+
+
+def _types_of_names(
+    words: Words,
+    source: bytes,
+    symbols: Sequence[CodeSymbol],
+    segments: Sequence[tuple[int, int, int]],
+    own: Sequence[_Own],
+) -> list[Types]:
+    """Of what type parameters are, and what methods keep, where the file says so of each once."""
+    given: list[Types] = []
+    for one, names in zip(symbols, own, strict=True):
+        types = dict(given[one.parent]) if one.parent >= 0 else {}
+        if words.declared is not None and one.kind in _FUNCTIONS:
+            hidden = {*names.bound, *words.parameter.findall(one.signature.encode())}
+            types = {name: said for name, said in types.items() if name not in hidden}
+            for name, said in words.declared.findall(one.signature.encode()):
+                if name not in names.bound:
+                    types[name] = b":" + said
+        given.append(types)
+    kept: dict[int, dict[bytes, set[bytes]]] = {}
+    if words.attribute is not None:
+        for owner, found in _in_functions(words.attribute, source, symbols, segments):
+            name, said, made, parameter = found.groups()
+            type_ = b":" + (said or made) if said or made else given[owner].get(parameter, b"")
+            if parameter != b"None" or said:
+                kept.setdefault(symbols[owner].parent, {}).setdefault(name, set()).add(type_)
+    declared = {(one.parent, one.name.encode()) for one in symbols}
+    for place, one in enumerate(symbols):
+        inside = one.parent
+        while inside >= 0 and inside not in kept:
+            inside = symbols[inside].parent
+        for name, types_said in kept.get(inside, {}).items():
+            # What has a symbol of its own is found by that.
+            if len(types_said) == 1 and (inside, name) not in declared and one.kind in _FUNCTIONS:
+                given[place][b"self." + name] = next(iter(types_said))
+        given[place] = {name: said for name, said in given[place].items() if said}
+    return given

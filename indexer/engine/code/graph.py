@@ -31,8 +31,8 @@ TextOf = Callable[[str], "bytes | None"]
 """The text of a file with the content that the tree says; None where that cannot be had."""
 
 SURE: Final = ("exact", "import", "unique", "name")
-"""How sure an edge is: said by the file itself, by an import, by there being only one symbol of
-that name, or by the name alone."""
+"""How sure an edge is: said by the file itself, by an import or a declared type, by there being
+only one symbol of that name, or by the name alone."""
 EXACT, IMPORT, UNIQUE, NAME = SURE
 
 OF_TYPES: Final = frozenset(
@@ -292,17 +292,24 @@ class Graph:
                 return []
             return self._by_name(file, [one for one in self.named(name) if one.symbol.parent < 0])
         head = parts[0]
+        members = [one for one in self.named(name) if _is_member(one.symbol)]
         if head in _OURSELVES:
             inside = file.type_around(reference.owner)
             if at == 1 and inside is not None:
                 found = self._member(inside, name, EXACT)
                 if found:
                     return found
+        elif head.startswith(":"):
+            meaning, _ = self._chain(file, [head[1:], *parts[1:at]], reference.owner)
+            said = self._within(meaning, name)
+            if said:
+                # Another type may be made from the one that is said, and have its own.
+                others = [(one, NAME) for one in members if one not in said]
+                return [*((one, IMPORT) for one in said), *others]
         elif head:
             meaning, sure = self._chain(file, parts[:at], reference.owner)
             if meaning.known:
                 return [(one, sure) for one in self._within(meaning, name)]
-        members = [one for one in self.named(name) if _is_member(one.symbol)]
         return self._by_name(file, members)
 
     def _plain(self, file: CodeFile, name: str, owner: int) -> list[tuple[Definition, str]]:

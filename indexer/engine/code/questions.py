@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, NotRequired, TypedDict
@@ -12,6 +12,7 @@ from indexer.core import paths
 from indexer.core.arguments import SOME_TEXT, Count, matching, one_of, whole_between
 from indexer.core.code import Reference
 from indexer.engine.code.graph import NAME, SURE, CodeFile, Definition, Edge, Graph
+from indexer.engine.code.places import Places
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make.code_pass import CodePass
 from indexer.engine.make.workers import ChangedError, FileSource, read_exactly
@@ -24,6 +25,7 @@ from indexer.generators.references import VERSION
 if TYPE_CHECKING:
     from indexer.core.tree import Tree
     from indexer.engine.frames.opened import Frames
+    from indexer.engine.search.corpus import OnWritingThread
     from indexer.engine.workspace import Engine
     from indexer.store.trees import TreeStore
 
@@ -97,15 +99,14 @@ def symbols(
     With `within`, only those of a file or folder. Those that are called exactly that come
     first, then those that begin with it.
     """
-    with graph_now(engine) as (graph, missing):
+    with engine.graphs.of(tree_as_on_disk(engine, paths.ROOT)) as (graph, missing):
         store, numbers, path = engine.frames.code.store, None, paths.ROOT
         if within is not None:
             path = resolve_node(engine.tree, engine.trees, within)["path"]
             numbers = [file.number for file in _files(engine.tree, graph, path)]
         found = graph.live(store.matching(pattern, kind, numbers))
         found = [one for one in found if paths.is_within(one.path, path)]
-    wanted = pattern.lower()
-    found.sort(key=lambda one: _fit(one, wanted))
+    found.sort(key=lambda one: _fit(one, pattern.lower()))
     return {
         "symbols": [_symbol(one) for one in found[:limit]],
         "found": len(found),
@@ -121,30 +122,27 @@ def definition(
     With `at`, which is `PATH:LINE`, what the name means there, the surest first; nothing where
     that cannot be told.
     """
-    if at is not None:
-        return _meant_at(engine, name, at, limit)
-    with graph_now(engine) as (graph, missing):
-        found = targets_of(engine.tree, engine.trees, graph, name)
-    found.sort(key=lambda one: _fit(one, name.lower()))
+    with engine.graphs.of(tree_as_on_disk(engine, paths.ROOT)) as (graph, missing):
+        if at is not None:
+            meant = _meant_at(engine.tree, engine.trees, graph, name, at)
+        else:
+            named = targets_of(engine.tree, engine.trees, graph, name)
+            meant = [(one, None) for one in sorted(named, key=lambda one: _fit(one, name.lower()))]
     return {
-        "symbols": [_symbol(one) for one in found[:limit]],
-        "found": len(found),
+        "symbols": [{**_symbol(one), "sure": sure} for one, sure in meant[:limit]],
+        "found": len(meant),
         "missing": missing,
     }
 
 
-def _meant_at(engine: Engine, name: str, at: str, limit: int) -> SymbolsDocument:
+def _meant_at(
+    tree: Tree, trees: TreeStore, graph: Graph, name: str, at: str
+) -> list[tuple[Definition, str | None]]:
+    """What a name may mean in a place, the surest first."""
     node, _, line = at.rpartition(":")
-    with graph_now(engine) as (graph, missing):
-        path = resolve_node(engine.tree, engine.trees, node)["path"]
-        file = graph.file(path)
-        found = [] if file is None else _meanings(graph, file, int(line), name)
-    found.sort(key=lambda one: (SURE.index(one[1]), _fit(one[0], name.lower())))
-    return {
-        "symbols": [{**_symbol(one), "sure": sure} for one, sure in found[:limit]],
-        "found": len(found),
-        "missing": missing,
-    }
+    file = graph.file(resolve_node(tree, trees, node)["path"])
+    found = [] if file is None else _meanings(graph, file, int(line), name)
+    return sorted(found, key=lambda one: (SURE.index(one[1]), _fit(one[0], name.lower())))
 
 
 def _meanings(graph: Graph, file: CodeFile, line: int, name: str) -> list[tuple[Definition, str]]:
@@ -170,7 +168,7 @@ def references(
 
     With `sure`, only what is at least so sure.
     """
-    with graph_now(engine) as (graph, missing):
+    with engine.graphs.of(tree_as_on_disk(engine, paths.ROOT)) as (graph, missing):
         targets = targets_of(engine.tree, engine.trees, graph, symbol)
         edges = _sure(graph.edges_to(targets), sure)
         return _edges(graph, targets, edges, limit, missing)
@@ -180,7 +178,7 @@ def callers(
     engine: Engine, symbol: str, *, sure: Sureness | None = None, limit: Count = 500
 ) -> EdgesDocument:
     """What calls a symbol."""
-    with graph_now(engine) as (graph, missing):
+    with engine.graphs.of(tree_as_on_disk(engine, paths.ROOT)) as (graph, missing):
         targets = targets_of(engine.tree, engine.trees, graph, symbol)
         called = (edge for edge in graph.edges_to(targets) if edge.reference.called)
         return _edges(graph, targets, _sure(called, sure), limit, missing)
@@ -190,7 +188,7 @@ def callees(
     engine: Engine, symbol: str, *, sure: Sureness = "unique", limit: Count = 500
 ) -> EdgesDocument:
     """What a symbol calls that is defined in the workspace, as far as that is sure."""
-    with graph_now(engine) as (graph, missing):
+    with engine.graphs.of(tree_as_on_disk(engine, paths.ROOT)) as (graph, missing):
         targets = targets_of(engine.tree, engine.trees, graph, symbol)
         found = (edge for target in targets for edge in graph.edges_from(target))
         return _edges(graph, targets, _sure(found, sure), limit, missing)
@@ -208,7 +206,7 @@ def impact(
 
     Each edge is the first use by which something is reached, `distance` steps away.
     """
-    with graph_now(engine) as (graph, missing):
+    with engine.graphs.of(tree_as_on_disk(engine, paths.ROOT)) as (graph, missing):
         targets = _targets_of_node(engine.tree, engine.trees, graph, node)
         found = list(_reached(graph, targets, depth, sure))
         document = _edges(graph, targets[:1] if "::" in node else [], (), 0, missing)
@@ -246,32 +244,52 @@ def _reached(
         wave = following
 
 
-@contextmanager
-def graph_now(engine: Engine, tree: Tree | None = None) -> Iterator[tuple[Graph, int]]:
-    """The code as it is now, or of a tree, and how many files' facts are missing."""
-    tree = tree_as_on_disk(engine, paths.ROOT) if tree is None else tree
-    known = engine.frames.code
-    limit = engine.frames.declared.settings.size_limit
-    missing = len(list(islice(known.missing(tree, limit), FEW + 1)))
-    if 0 < missing <= FEW:
-        code = CodePass(engine.frames)
+class Graphs:
+    """Opens the code of a tree as a graph, after the facts that few files lack were made."""
 
-        def make() -> None:
-            for _ in code.pieces(tree):
-                pass
+    def __init__(
+        self, frames: Callable[[], Frames], write: OnWritingThread, is_served: Callable[[], bool]
+    ) -> None:
+        # Frames are asked for each time: they are others once the database was opened anew.
+        self._frames, self._write, self._is_served = frames, write, is_served
+        self._places = Places()
 
-        engine.on_writing_thread(make)
-    if missing:
-        missing = sum(1 for _ in known.missing(tree, limit))
-    places = engine.places
-    with places.lock:
-        places.bring_up_to_date(tree)
-        graph = Graph(
-            known, places, engine.frames.postings, lambda path: _text(engine.frames, tree, path)
-        )
-        yield graph, missing
-    if graph.made and not engine.database.read_only:
-        engine.on_writing_thread(lambda: known.store.add_uses(graph.made, VERSION))
+    @contextmanager
+    def of(self, tree: Tree) -> Iterator[tuple[Graph, int]]:
+        """The code of a tree, and how many files' facts are missing."""
+        frames, places = self._frames(), self._places
+        known, limit = frames.code, frames.declared.settings.size_limit
+        missing = len(list(islice(known.missing(tree, limit), FEW + 1)))
+        if 0 < missing <= FEW:
+            code = CodePass(frames)
+
+            def make() -> None:
+                for _ in code.pieces(tree):
+                    pass
+
+            self._write(make)
+        if missing:
+            missing = sum(1 for _ in known.missing(tree, limit))
+        with places.lock:
+            places.bring_up_to_date(tree)
+            graph = Graph(known, places, frames.postings, lambda path: _text(frames, tree, path))
+            try:
+                yield graph, missing
+            except UnknownSymbolError as error:
+                # What nobody has read may define it.
+                raise _not_read(error, missing, self._is_served()) if missing else error from None
+        if graph.made and not frames.store.database.read_only:
+            self._write(lambda: known.store.add_uses(graph.made, VERSION))
+
+
+def _not_read(error: UnknownSymbolError, missing: int, served: bool) -> UnknownSymbolError:
+    files = "1 file is" if missing == 1 else f"{missing:,} files are"
+    return UnknownSymbolError(
+        f"{error.message} so far: {files} not read yet",
+        hint="the service reads them: ask again in a moment"
+        if served
+        else "`merkle regenerate` reads them; then ask again",
+    )
 
 
 def _text(frames: Frames, tree: Tree, path: str) -> bytes | None:

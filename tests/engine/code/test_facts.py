@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from typing import Any
 
 import pytest
 
 from indexer.engine.code import questions
+from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make import workers
+from indexer.errors import CorruptError
 from indexer.generators import outline
 from indexer.generators.facts import facts_key
 from tests.support.space import Space, python
@@ -185,6 +189,21 @@ def test_a_question_makes_what_few_files_lack_and_says_what_many_do(
     monkeypatch.setattr(questions, "FEW", 0)
     project.write("src/one/a.py", python("another"))
     assert project.engine.symbols("another") == {"symbols": [], "found": 0, "missing": 1}
+    for ask in (project.engine.definition, project.engine.callers):
+        with pytest.raises(
+            UnknownSymbolError, match="known so far: 1 file is not read yet"
+        ) as error:
+            ask("another")
+        assert error.value.hint == "`merkle regenerate` reads them; then ask again"
+    project.engine.scan()
+    monkeypatch.setattr(project.engine, "served", True)
+    with pytest.raises(UnknownSymbolError, match="so far") as error:
+        project.engine.references("another")
+    assert error.value.hint == "the service reads them: ask again in a moment"
+    monkeypatch.undo()
+    # Nothing is left to be read, so this is the whole truth.
+    with pytest.raises(UnknownSymbolError, match=r"'nowhere' is known\n"):
+        project.engine.definition("nowhere")
 
 
 def test_compacting_forgets_the_facts_of_contents_that_are_gone(project: Space) -> None:
@@ -200,6 +219,46 @@ def test_compacting_forgets_the_facts_of_contents_that_are_gone(project: Space) 
     assert len(symbols(project, "path LIKE 'src%'")) == 3
     project.engine.definition("a")
     project.valid()
+
+
+def _packed(texts: str, parent: int = 0, count: int = 1) -> bytes:
+    numbers = struct.pack("<6I", count, 1, 2, 0, 9, parent)
+    return zlib.compress(numbers + texts.encode())
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"no stream", zlib.compress(b""), _packed(""), _packed("5"), _packed('{"a": 1}'),
+        _packed('["a"]'), _packed("[1, 2]"), _packed("[" * 100_000), _packed('["a", "b"]', count=0),
+        _packed('["a", "b"]', parent=1), _packed('["a", "b"]', parent=7),
+    ],
+)  # fmt: skip
+def test_packed_symbols_that_nobody_packed_are_damage(space: Space, packed: bytes) -> None:
+    space.write("m.py", CODE)
+    space.settle()
+    assert space.engine.search("first thing")["results"]
+    with space.engine.database.transaction() as connection:
+        connection.execute("UPDATE code_facts SET spans = ?", [packed])
+    space.reopen()
+    with pytest.raises(CorruptError):
+        space.engine.search("first thing")
+    assert {error["code"] for error in space.engine.validate()["errors"]} == {"facts"}
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [b"no stream", zlib.compress(b""), zlib.compress(struct.pack("<6I", 1, 1, 0, 5, 1, 0) + b"a")],
+)
+def test_packed_uses_that_nobody_packed_are_damage(space: Space, packed: bytes) -> None:
+    space.write("m.py", CODE)
+    space.settle()
+    space.engine.callers("first")
+    with space.engine.database.transaction() as connection:
+        connection.execute("UPDATE code_uses SET uses = ?", [packed])
+    space.reopen()
+    with pytest.raises(CorruptError):
+        space.engine.callers("first")
 
 
 def test_secrets_in_signatures_and_headings_are_masked(space: Space) -> None:

@@ -82,6 +82,72 @@ def test_methods_are_found_by_class_then_by_being_the_only_one(code: Space) -> N
     assert edges(code, "Shape.draw", sure="unique") == {"app/views.py:10 Square.show import"}
 
 
+TYPED = {
+    "app/pens.py": (
+        "class Pen:\n    def draw(self):\n        pass\n\n"
+        "class Brush(Pen):\n    def draw(self):\n        pass\n\n"
+        "class Box:\n    pen: Pen\n\n"
+        "    @property\n    def brush(self) -> Brush:\n        return Brush()\n"
+    ),
+    "app/use.py": (
+        "from app.pens import Box, Brush, Pen\nfrom app import pens\n\n\n"
+        "def said(pen: Pen, other: 'Brush | None' = None):\n    pen.draw()\n    other.draw()\n\n\n"
+        "def lines(\n    pen: Pen,\n    many: list[Pen],\n    brush: pens.Brush = None,\n):\n"
+        "    pen.draw()\n    many.draw()\n    brush.draw()\n\n\n"
+        "def bound(pen: Pen):\n    pen = choose()\n    pen.draw()\n\n\n"
+        "def nested(pen: Pen):\n    def inner(pen):\n        pen.draw()\n"
+        "    return lambda: pen.draw()\n\n\n"
+        "def chained(box: Box):\n    box.pen.draw()\n    box.brush.draw()\n\n\n"
+        "class Holder:\n    def __init__(self, pen: Pen, any):\n"
+        "        self._pen = pen\n        self._brush = Brush()\n        self._any = any\n"
+        "        self._either = Brush()\n        self._late: Brush | None = None\n\n"
+        "    def all(self):\n        self._pen.draw()\n        self._brush.draw()\n"
+        "        self._any.draw()\n        self._either.draw()\n        self._late.draw()\n\n"
+        "    def other(self):\n        self._either = Pen()\n"
+    ),
+    "web/pen.ts": (
+        "export class Pen {\n  draw(): void {}\n}\nexport class Ink {\n  draw(): void {}\n}\n"
+    ),
+    "web/use.ts": (
+        "import { Pen } from './pen';\n"
+        "export function use(pen: Pen, more?: Pen | undefined) {\n"
+        "  pen.draw();\n  more.draw();\n}\n"
+    ),
+}
+
+
+def test_what_a_file_says_of_types_tells_methods_of_one_name_apart(space: Space) -> None:
+    space.fill(TYPED)
+    space.settle()
+    lines = TYPED["app/use.py"].split("\n")
+
+    def drawn(symbol: str) -> list[str]:
+        found = space.engine.callers(symbol, sure="import")["edges"]
+        return [lines[one["line"] - 1].strip() for one in found if one["path"] == "app/use.py"]
+
+    assert drawn("app/pens.py::Pen.draw") == [
+        "pen.draw()", "pen.draw()", "return lambda: pen.draw()", "box.pen.draw()",
+        "self._pen.draw()",
+    ]  # fmt: skip
+    assert drawn("app/pens.py::Brush.draw") == [
+        "other.draw()", "brush.draw()", "box.brush.draw()", "self._brush.draw()",
+        "self._late.draw()",
+    ]  # fmt: skip
+    # What no type is said of, or several, or another value than the parameter's: the name alone.
+    unsure = {
+        lines[one["line"] - 1].strip()
+        for one in space.engine.callers("app/pens.py::Pen.draw")["edges"]
+        if one["sure"] == "name" and one["path"] == "app/use.py"
+    }
+    assert {"many.draw()", "pen.draw()", "self._any.draw()", "self._either.draw()"} <= unsure
+    # A brush may be what is given for a pen, so its method keeps that edge, as less sure.
+    assert "self._brush.draw()" in unsure
+    assert edges(space, "web/pen.ts::Pen.draw", "callers", sure="import") == {
+        "web/use.ts:3 use import",
+        "web/use.ts:4 use import",
+    }
+
+
 def test_callers_and_callees_are_the_two_ends_of_a_call(code: Space) -> None:
     assert edges(code, "scale", "callers") == {"app/shapes.py:5 area import"}
     found = code.engine.callees("Shape")["edges"]
