@@ -101,7 +101,9 @@ def _name(item: Mapping[str, Any]) -> str:
 
 def _why_nothing(document: Mapping[str, Any]) -> str:
     if not document["candidates"]:
-        return "nothing to choose from: `merkle regenerate` makes outlines and summaries"
+        return (
+            "nothing to choose from: `merkle regenerate` makes outlines, or a running service does"
+        )
     if "budget" in document["omitted"]["counts"]:
         return "no frame fits the budget: give a larger --budget"
     if document["request"].get("query"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -33,8 +34,14 @@ def run(parse_and_call: Callable[[], Any], *, as_json: bool) -> int:
             return _report(error, as_json)
     except BrokenPipeError:
         # Whoever read our output has seen enough. Nothing may be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except OSError as error:
+        # The stream that was to tell it does not take it either; stderr may.
+        with contextlib.suppress(OSError):
+            _report(error, as_json=False)
+        return ExitCode.UNCHECKED
     except KeyboardInterrupt as error:
         return _interrupted(error)
 

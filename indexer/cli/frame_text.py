@@ -19,6 +19,9 @@ _COLOURS: Final = {
 }
 
 
+_REGENERATING: Final = "`merkle regenerate` or a running service makes them"
+
+
 def state(freshness: str) -> str:
     """The word for a freshness, in its colour."""
     return click.style(on_screen(freshness), fg=_COLOURS.get(freshness, "red"))
@@ -52,7 +55,7 @@ def moment(stamp: str) -> str:
     return on_screen(stamp).replace("T", " ")[:19]
 
 
-def not_made(missing: int, by: str = "`merkle regenerate`") -> str:
+def not_made(missing: int, by: str = _REGENERATING) -> str:
     """What to say of frames that declared types ask for and that nobody has made."""
     return f"{counted(missing, 'frame')} not made yet: {by}"
 

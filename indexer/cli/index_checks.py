@@ -206,7 +206,7 @@ def _frames(made: int, missing: int) -> list[Check]:
     if not missing:
         return []
     # Who only scans wants none; who has some was interrupted.
-    return [Check("frames", "warn" if made else "ok", not_made(missing))]
+    return [Check("frames", "warn" if made else "ok", not_made(missing, "`merkle regenerate`"))]
 
 
 def _no_service(layout: Layout) -> Check:

@@ -20,6 +20,14 @@ COMPLETE_VARIABLE = "_MERKLE_COMPLETE"
 
 def main() -> None:
     """Run `merkle` with the arguments of this process."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        # While modules are loaded: the command itself could not say yet how it ends.
+        os._exit(128 + 2)
+
+
+def _run() -> None:
     if sys.argv[1:] == ["--version"]:
         # Asked by scripts and prompts all the time; not worth loading the option parser.
         print(f"merkle {__version__}")
@@ -43,15 +51,12 @@ def main() -> None:
 def _look_ahead(root: str) -> Ahead | None:
     """Begin a service's first look, beside which the option parser and the rest are loaded."""
     gc.disable()
-    try:
-        # Imported late: only for a service.
-        from pathlib import Path
+    # Imported late: only for a service.
+    from pathlib import Path
 
-        from indexer.service.ahead import Ahead
+    from indexer.service.ahead import Ahead
 
-        return Ahead.begin(Path(root))
-    except KeyboardInterrupt:
-        os._exit(128 + 2)
+    return Ahead.begin(Path(root))
 
 
 def run_here(ahead: Ahead | None = None) -> None:

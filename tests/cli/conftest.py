@@ -21,6 +21,7 @@ from indexer.service.client import connect
 from tests.support.copies import copy_workspace
 from tests.support.processes import Forked
 from tests.support.processes import run as run_forked
+from tests.support.short import SHORT
 from tests.support.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -54,7 +55,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, user_folder: Path) -> Ite
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.setenv("MERKLE_SERVICE_READY", "no")
     # Not in tmp_path: socket paths end at 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="mk", dir="/tmp") as runtime:
+    with tempfile.TemporaryDirectory(prefix="mk", dir=SHORT) as runtime:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
         yield
 

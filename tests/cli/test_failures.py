@@ -151,6 +151,27 @@ def test_an_interrupt_is_130_without_noise(
     assert ran.err.strip() == ""
 
 
+@pytest.mark.parametrize("module", ["indexer.cli.thin", "indexer.service.ahead", "click"])
+def test_an_interrupt_while_modules_are_loaded_is_130_without_noise(
+    module: str, scanned: Path
+) -> None:
+    code = f"""
+import sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["merkle", "watch"]
+from indexer.cli.main import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=scanned, timeout=60, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (failures.INTERRUPTED, b"")
+
+
 def test_a_reader_that_goes_away_causes_no_noise(scanned: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -192,3 +213,30 @@ def test_a_full_disk_behind_stdout_is_told(scanned: Path) -> None:
     assert done.returncode == 3
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    ("line", "streams", "told"),
+    [
+        ("--json log", "> /dev/full", "No space left"),
+        ("--json nonsense", "> /dev/full", "No space left"),
+        ("nonsense", "2> /dev/full", ""),
+        ("--json log", "> /dev/full 2> /dev/full", ""),
+    ],
+)
+def test_what_cannot_be_told_is_no_crash(line: str, streams: str, told: str, scanned: Path) -> None:
+    shell = f'cd "{scanned}" && "{sys.executable}" -m indexer.cli {line} {streams}'
+    done = subprocess.run(["sh", "-c", shell], timeout=60, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_of_errors_that_goes_away_is_no_crash_without_output(scanned: Path) -> None:
+    line = f'exec "{sys.executable}" -m indexer.cli -C "{scanned}" nonsense >&-'
+    reader, writer = os.pipe()
+    os.close(reader)
+    with subprocess.Popen(["sh", "-c", line], stderr=writer) as running:
+        os.close(writer)
+    assert running.returncode == failures.PIPE_CLOSED

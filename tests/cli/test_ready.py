@@ -22,6 +22,7 @@ from indexer.cli import ready, thin
 from indexer.cli.thin import ASKED
 from indexer.errors import ExitCode
 from tests.support.processes import run as run_forked
+from tests.support.short import SHORT
 from tests.support.waiting import wait_until
 
 MERKLE = [sys.executable, "-m", "indexer.cli"]
@@ -83,7 +84,7 @@ def one_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path
     """A served workspace that no test changes, and the runtime folder of its service."""
     workspace = tmp_path_factory.mktemp("served")
     with (
-        tempfile.TemporaryDirectory(prefix="mk", dir="/tmp") as runtime,
+        tempfile.TemporaryDirectory(prefix="mk", dir=SHORT) as runtime,
         serving(workspace, Path(runtime)),
     ):
         yield workspace, Path(runtime)

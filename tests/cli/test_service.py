@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from indexer.service.client import connect
+from tests.support.waiting import wait_until
 
 
 def test_commands_go_through_the_service(
@@ -66,6 +70,15 @@ def test_a_second_service_names_the_first(
     assert ran.code == 6
     assert f"process {service.pid} (watch)" in ran.err
     assert "hint: other commands use it by themselves" in ran.err
+
+
+def test_it_runs_without_a_stdout(scanned: Path, process: Any) -> None:
+    line = f'exec "{sys.executable}" -m indexer.cli -C "{scanned}" watch --quiet >&-'
+    with subprocess.Popen(["sh", "-c", line]) as running:
+        wait_until(lambda: connect(scanned) is not None, "the service answers")
+        assert process("-C", scanned, "status", "--json").json["service"]["pid"] == running.pid
+        running.terminate()
+    assert running.returncode == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
