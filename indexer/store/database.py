@@ -23,6 +23,14 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 _PIECE: Final = 20_000
+_FEW: Final = 4
+
+_SETTINGS: Final = (
+    "PRAGMA disable_checkpoint_on_shutdown",
+    "SET enable_external_access = false",
+    "SET allowed_configs = ['memory_limit']",
+    "SET lock_configuration = true",
+)
 
 SPILL: Final = "spill"
 """The folder for what a query needs beyond its memory; empty unless one runs."""
@@ -393,7 +401,8 @@ class Database:
             self._translated("cannot read the index"),
             contextlib.suppress(duckdb.CatalogException),
         ):
-            row = self._connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+            question = parsed(self._connection, "SELECT value FROM meta WHERE key = 'schema'")
+            row = self._connection.execute(question).fetchone()
             return int(row[0]) if row else 0
         return 0
 
@@ -435,8 +444,15 @@ def among(kind: str, wanted: Collection[object]) -> tuple[str, list[object]]:
 def append_rows(
     connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[object]]
 ) -> None:
-    """Add rows in bulk inside the running transaction."""
-    if rows:
+    """Add rows inside the running transaction.
+
+    A few of them by one statement: making ready to take in many takes longer than that.
+    """
+    if 0 < len(rows) <= _FEW:
+        places = ", ".join(f"({', '.join('?' * len(row))})" for row in rows)
+        insertion = parsed(connection, f"INSERT INTO {table} VALUES {places}")
+        connection.execute(insertion, [value for row in rows for value in row])
+    elif rows:
         appender = connection.appender(table)
         appender.append_rows(rows)
         appender.flush()
@@ -471,12 +487,10 @@ def _connect(
                 "temp_directory": str(place.path / SPILL),
             },
         )
-        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         # A query must not reach other files, and must not be able to allow itself to; only a
         # rewriting makes one, and none is there otherwise.
         allowed = ", ".join(quoted(str(place.path / (name + ending))) for ending in REWRITTEN)
         connection.execute(f"SET allowed_paths = [{allowed}]")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET allowed_configs = ['memory_limit']")
-        connection.execute("SET lock_configuration = true")
+        for setting in _SETTINGS:
+            connection.execute(parsed(connection, setting))
         return connection

@@ -13,7 +13,15 @@ import pytest
 
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store import database as module
-from indexer.store.database import DamagedError, Database, DatabaseError, Row, among, put_meta
+from indexer.store.database import (
+    DamagedError,
+    Database,
+    DatabaseError,
+    Row,
+    among,
+    append_rows,
+    put_meta,
+)
 from indexer.store.layout import NewerFormatError
 from indexer.store.migrations import MIGRATIONS, TABLES
 from tests.support.engines import Engine
@@ -48,6 +56,33 @@ def test_opening_begins_few_threads(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/task"))
     with contextlib.closing(Database(tmp_path / "index.duckdb")):
         assert len(os.listdir("/proc/self/task")) - before <= 1
+
+
+def test_few_rows_are_stored_as_many_are(database: Database) -> None:
+    rows = [
+        (0, b"", "", -1, None, False),
+        (2**64 - 1, b"\0\xff", "a\0\U0001f30a", 2**63 - 1, ["x", ""], True),
+        (2**31, bytes(range(256)), "7", -(2**63), [], True),
+        (1, b"'", "'", 0, None, False),
+    ]
+    kinds = "a UBIGINT, b BLOB, c VARCHAR, d BIGINT, e VARCHAR[], f BOOLEAN"
+    for count in range(1, len(rows) + 1):
+        with database.transaction() as connection:
+            for table in ("few", "many"):
+                connection.execute(f"CREATE OR REPLACE TABLE {table} ({kinds})")
+            append_rows(connection, "few", rows[:count])
+            append_rows(connection, "many", rows[:count] + rows)
+        assert database.rows("FROM few") == rows[:count]
+        assert database.rows("FROM many") == rows[:count] + rows
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_value_that_does_not_fit_is_refused_with_all_beside_it(
+    database: Database, count: int
+) -> None:
+    with pytest.raises(DatabaseError), database.transaction() as connection:
+        append_rows(connection, "share_due", [(b"key", 2**32)] * count)
+    assert database.rows("FROM share_due") == []
 
 
 @pytest.fixture(scope="module")
