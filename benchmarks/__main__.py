@@ -114,6 +114,8 @@ def main() -> int:
         parser.error(f"{options.only} needs --tree")
     if options.drop_caches and not os.access(real_rows.DROP, os.W_OK):
         parser.error(f"--drop-caches needs to write to {real_rows.DROP}: Linux, and root")
+    if options.work is not None:
+        options.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.work, prefix="merkle-bench-") as work:
         if asked:
             measured = localisation.rows(

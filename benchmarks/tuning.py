@@ -27,7 +27,6 @@ from indexer.engine.long_work import run_to_end
 from indexer.engine.make import workers
 from indexer.engine.make.commands import regenerate
 from indexer.engine.search import ranking
-from indexer.engine.search.corpus import live_corpus
 from indexer.engine.search.source import SourceText
 from indexer.engine.tree.scan import scan
 from indexer.engine.workspace import Engine
@@ -70,7 +69,7 @@ def ask(engine: Engine, question: str) -> list[str]:
     """The files that a question finds, the best first."""
     tree = engine.tree
     texts = SourceText(engine.root, engine.algorithm, tree)
-    with live_corpus(engine, tree, searched=True) as corpus:
+    with engine.corpora.of(tree, searched=True) as corpus:
         return [hit.path for hit in corpus.rank(make_question(question), None, texts.of).files]
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from indexer.service.operations import OPERATIONS
 from indexer.service.signatures import methods
 
 PACKAGE = Path(__file__).parent.parent / "indexer"
@@ -120,7 +121,6 @@ LATE = {
     "engine.make.plan": {"indexer.engine.models.settings", "indexer.generators.llm.writer"},
     "engine.make.run": {
         "indexer.engine.models.calls",
-        "indexer.engine.models.intake",
         "indexer.engine.models.model_pass",
         "indexer.engine.models.settings",
     },
@@ -147,11 +147,12 @@ LATE = {
     # what a scan needs nothing of
     "engine.workspace": {
         "indexer.core.tokens",
-        "indexer.engine.code.places",
+        "indexer.engine.code.questions",
         "indexer.engine.durable.journal",
         "indexer.engine.frames.coverage",
         "indexer.engine.frames.note_labels",
         "indexer.engine.frames.opened",
+        "indexer.engine.models.intake",
         "indexer.engine.search.corpus",
         "indexer.engine.sessions.open_sessions",
         "indexer.engine.team",
@@ -164,6 +165,7 @@ LATE = {
         "indexer.engine.durable.compact",  # only with nothing else to do
         "indexer.engine.team.courier",  # most workspaces have no team
         "indexer.engine.team.notes",
+        "indexer.shared.client",
     },
     # while commands are loaded that ask it
     "service.run": {"indexer.service.ready_process", "indexer.service.serving"},
@@ -193,13 +195,30 @@ LATE = {
 GRAB_BAGS = {"utils", "util", "helpers", "helper", "common", "misc", "shared_code", "tools"}
 LONGEST = 500
 LONG = {
-    "engine.frames.read": "the ways to read frames, which share what a frame is shown as",
     "store.frames": "everything about frames in the database",
+    "engine.code.graph": "what a name means, one way after the other",
     "service.writing_thread": "looking, watching, and trouble with either, on one thread",
     "scan.shared_walk": "what processes that share a walk do, and what they tell each other",
     "service.methods": "written by a program, one method per operation",
 }
 """Modules that are longer, and what it is that would be cut in two."""
+
+WHOLE = {
+    "tree.scan.record_everything": "looks, carries notes, records and tells",
+    "tree.scan.reconcile": "the same, of some paths",
+    "tree.scan.bring_up_to_date": "looks again, unless a service does",
+    "tree.scan.look_at_files": "lets a service look, or looks",
+    "tree.scan.tree_as_on_disk": "looks again, unless a service does",
+    "tree.status.present_status": "opens frames after the look, and keeps what it counted",
+    "tree.line_changes.line_changes": "reads the present as a question does",
+    "frames.notes.written_documents": "looks again before it tells what is fresh",
+    "make.commands._look": "scans before anything is made",
+    "make.one_pass.one_pass": "puts a pass together",
+    "make.run.Run.__init__": "begins passes of every kind",
+    "sessions.labels.labels_of": "asks operations",
+    "team.notes.note_exchange": "puts together what exchanges notes",
+}
+"""What takes the whole engine without being an operation, and why."""
 
 
 class Import(NamedTuple):
@@ -350,6 +369,38 @@ def test_imports_inside_functions_are_named_here() -> None:
 def test_modules_are_of_readable_length() -> None:
     lengths = {dotted(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
     assert {name for name, length in lengths.items() if length > LONGEST} == set(LONG)
+
+
+def test_only_operations_take_the_whole_engine() -> None:
+    operations = {f"{one.module}.{one.name}" for one in OPERATIONS.values()}
+    taking = {
+        f"{dotted(path).removeprefix('engine.')}.{name}"
+        for path in MODULES
+        if box(path) == "engine"
+        for name, function in _functions(parsed(path))
+        if "Engine" in _annotated(function)
+    }
+    assert taking - operations == set(WHOLE)
+
+
+def _functions(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            yield around + child.name, child
+        inside = isinstance(child, ast.FunctionDef | ast.ClassDef)
+        yield from _functions(child, f"{around}{child.name}." if inside else around)
+
+
+def _annotated(function: ast.FunctionDef) -> set[str]:
+    """The names in what is said of a function's parameters."""
+    given = function.args
+    said = [one.annotation for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return {
+        word
+        for annotation in said
+        if annotation is not None
+        for word in re.findall(r"\w+", ast.unparse(annotation))
+    }
 
 
 def test_modules_are_named_for_what_they_do() -> None:

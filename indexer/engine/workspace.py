@@ -15,11 +15,10 @@ from indexer.core.tree import Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.models.in_flight import InFlight
 from indexer.engine.owned import Owned
+from indexer.engine.tree.disk import Disk, was_made_here
 from indexer.engine.tree.recorded import RecordedTree
-from indexer.engine.tree.root import check_root, was_made_here
 from indexer.engine.tree.unchanged import CONFIG, JOURNAL
 from indexer.errors import MerkleError
-from indexer.scan.scopes import Scopes
 from indexer.store.binding import ForeignIndexError
 from indexer.store.database import Database
 from indexer.store.layout import initialise, record_format
@@ -38,19 +37,17 @@ from indexer.store.trees import TreeStore
 
 if TYPE_CHECKING:
     from indexer.core.tokens import TiktokenCounter
-    from indexer.engine.code.places import Places
+    from indexer.engine.code.questions import Graphs
     from indexer.engine.durable.journal import Records
     from indexer.engine.frames.coverage import Coverage
     from indexer.engine.frames.note_labels import NoteLabels
     from indexer.engine.frames.opened import Frames
-    from indexer.engine.make.events import Event
-    from indexer.engine.search.corpus import KeptCorpus
+    from indexer.engine.make.events import Event, Tell
+    from indexer.engine.models.intake import Intake
+    from indexer.engine.search.corpus import Corpora
     from indexer.engine.sessions.open_sessions import OpenSessions
     from indexer.engine.team.exchange import Exchange
     from indexer.engine.tree.unchanged import FirstLook
-    from indexer.scan.large_files import LargeFiles
-    from indexer.scan.reading import Between
-    from indexer.scan.walk import Observed
     from indexer.store.journal import Journal
 
 
@@ -79,9 +76,9 @@ class Engine:
         self._owned = owned = owned or Owned(root, role=role, wait=wait)
         self.root, self.layout = root, owned.layout
         self.format, self.algorithm = owned.format, owned.algorithm
-        self.lock_identity, self.read_only = owned.lock_identity, owned.read_only
+        self.read_only = owned.read_only
         self.clock = clock or SystemClock()
-        self.scopes = Scopes(root)
+        self.disk = Disk(owned, self.clock)
         try:
             self._standing = read_standing(self.layout)
             self.database = self._open_database()
@@ -100,13 +97,12 @@ class Engine:
             self._owned.release()
             raise
         self.recorded = RecordedTree(self.trees)
-        self._observed: Observed | None = None
         self._counts: tuple[int, JsonObject] | None = None
         self.in_flight = InFlight()
         self._opening = threading.RLock()
         self._frames: Frames | None = None
         self._records: Records | None = None
-        self._corpus: KeptCorpus | None = None
+        self._corpora: Corpora | None = None
         self._asked = False
         self._sessions: OpenSessions | None = None
         self._note_labels: NoteLabels | None = None
@@ -114,7 +110,7 @@ class Engine:
         self._spare_journal: Journal | None = None
         """Open since before the database failed, until it has taken in what is there."""
         self.subscribers: list[Callable[[Root, list[Change]], None]] = []
-        self.frame_subscribers: list[Callable[[list[Event]], None]] = []
+        self.frame_subscribers: list[Tell] = []
         self._on_writing_thread: Callable[[Callable[[], None]], None] | None = None
         self.aside: dict[int, str] | None = None
         """Where `repair` gathers the journal records that cannot be applied; None: they raise."""
@@ -124,10 +120,6 @@ class Engine:
         """Whether everything has just been looked at, and what is made now is made from that."""
         self.look_at: Callable[[Iterable[str]], None] | None = None
         """How a service looks at files that are not what is recorded of them."""
-        self.between: Between | None = None
-        """What breaks off long reading on the writing thread of a service that is to end."""
-        self.large: LargeFiles | None = None
-        """Who reads large files for a service."""
         self.contents_compared: Callable[[], bool] | None = None
         """Tells whether another process found all files to have the contents that are recorded."""
         self.in_turns = False
@@ -170,7 +162,7 @@ class Engine:
         try:
             with contextlib.suppress(MerkleError):
                 # No reason to write where another workspace may be now.
-                self.check_root()
+                self.disk.check_root()
                 ours = True
                 if not self.read_only:
                     self.recorded.flush()
@@ -212,31 +204,16 @@ class Engine:
         """Hold on to what `status` counted of what is recorded now, for the next one."""
         self._counts = (self.database.writes, {**counts, CONFIG: self.frames.declared.digest()})
 
-    @property
-    def looking_since(self) -> float:
-        """When the look that comes next began: now, or before the database was opened."""
-        return self.clock.monotonic() if self._observed is None else self._began
-
     def begin_with(self, first: FirstLook) -> None:
         """Take over what was seen before the database was opened, or while it was."""
-        self.scopes, self._observed, self._began = first.scopes, first.observed, first.began
+        self.disk.scopes, self.disk.first = first.scopes, first
         if first.standing is not None:
             self.recorded.remember(first.listings, ends_soon=not self.in_turns)
-
-    @property
-    def has_looked_first(self) -> bool:
-        """Whether what was seen before the database was opened still waits to be taken."""
-        return self._observed is not None
-
-    def take_first_look(self) -> Observed | None:
-        """What was seen before the database was opened, once."""
-        observed, self._observed = self._observed, None
-        return observed
 
     def reopen(self) -> None:
         """Open the database again after it failed, and forget what was in memory."""
         self.database.close()
-        self._standing = self._observed = self._counts = None
+        self.disk.first = self._standing = self._counts = None
         self.database = self._open_database()
         if self.in_turns:
             self.database.serve()
@@ -249,11 +226,7 @@ class Engine:
                 self._spare_journal = journal
             else:
                 journal.close()
-        self._frames = self._records = self._corpus = self._sessions = self._note_labels = None
-
-    def check_root(self) -> None:
-        """Raise when the workspace on disk is not the one that was opened."""
-        check_root(self.root, self.layout, self.lock_identity)
+        self._frames = self._records = self._corpora = self._sessions = self._note_labels = None
 
     @property
     def tree(self) -> Tree:
@@ -310,15 +283,17 @@ class Engine:
             (self._spare_journal or self.records.journal).append(records)
 
     @property
-    def corpus(self) -> KeptCorpus:
+    def corpora(self) -> Corpora:
         """The live heads as a search sees them."""
         # Imported late: most commands search nothing.
-        from indexer.engine.search.corpus import KeptCorpus
+        from indexer.engine.search.corpus import Corpora
 
         with self._opening:
-            if self._corpus is None:
-                self._corpus = KeptCorpus(self.frames.heads, self.frames.postings, self.frames.code)
-            return self._corpus
+            if self._corpora is None:
+                self._corpora = Corpora(
+                    self.frames, self.recorded, self.on_writing_thread, self.is_first_question
+                )
+            return self._corpora
 
     def is_first_question(self) -> bool:
         """Whether this process was asked nothing yet and may never be again: a command is not."""
@@ -326,12 +301,12 @@ class Engine:
         return first
 
     @cached_property
-    def places(self) -> Places:
-        """Where in the tree each content stands, for questions about code."""
+    def graphs(self) -> Graphs:
+        """What names mean, for questions about code."""
         # Imported late: most commands ask nothing about code.
-        from indexer.engine.code.places import Places
+        from indexer.engine.code.questions import Graphs
 
-        return Places()
+        return Graphs(lambda: self.frames, self.on_writing_thread, lambda: self.served)
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -340,6 +315,14 @@ class Engine:
         from indexer.engine.frames.coverage import Coverage
 
         return Coverage(lambda: self.frames)
+
+    @cached_property
+    def intake(self) -> Intake:
+        """The way in for what models answered."""
+        # Imported late: most workspaces declare no model.
+        from indexer.engine.models.intake import Intake
+
+        return Intake(self.in_flight, self.journal_now, lambda: self.records, lambda: self.exchange)
 
     @property
     def note_labels(self) -> NoteLabels:
@@ -438,10 +421,22 @@ class Engine:
 
     # -- telling
 
-    def publish(self, root: Root, changes: list[Change]) -> None:
-        """Tell subscribers what a batch changed."""
-        for subscriber in self.subscribers:
-            subscriber(root, changes)
+    @property
+    def told_tree(self) -> Tree | None:
+        """The tree before a batch, where somebody is to be told what the batch did to notes."""
+        return self.tree if self.frame_subscribers and self.trees.head() is not None else None
+
+    def publish(
+        self, root: Root, changes: list[Change], carried: list[Event], before: Tree | None
+    ) -> None:
+        """Tell what a batch changed, then which notes came along and which hold no longer."""
+        if changes:
+            for subscriber in self.subscribers:
+                subscriber(root, changes)
+            moved = list(carried)
+            if before is not None:
+                moved += self.note_labels.after_batch(before, self.tree, changes, carried)
+            self.publish_frames(sorted(moved, key=lambda event: event.path))
 
     def publish_frames(self, events: list[Event]) -> None:
         """Tell subscribers which frames moved, and which notes that were bound to them."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from indexer.core import listing, paths
 from indexer.core.changes import nodes_of
@@ -202,10 +202,10 @@ def looked_beside(
     with forked(work, keeps) as answer:
 
         def found() -> tuple[Observed, dict[str, int]] | None:
-            said = answer()
-            if not said:
+            said = _whole(answer())
+            if said is None:
                 return None
-            numbers, skipped, linked = marshal.loads(said)
+            numbers, skipped, linked = said
             watched = dict(zip(listings, array("i", numbers), strict=True))
             observed = Observed(skipped=[Remark(*each) for each in skipped], linked=set(linked))
             root = observed.folders[paths.ROOT] = _seen(observed, walker, paths.ROOT)
@@ -468,6 +468,14 @@ def _is_as_listed(seen: Observed, listings: Mapping[str, Listing], size: int) ->
 # -- and back
 
 
+def _whole(said: bytes) -> Any:
+    """What a process has to say; None where that is nothing, or it was killed meanwhile."""
+    try:
+        return marshal.loads(said)
+    except (EOFError, TypeError, ValueError):
+        return None
+
+
 def _take(
     observed: Observed,
     walker: Walker,
@@ -476,11 +484,11 @@ def _take(
     watches: _Watches | None,
 ) -> None:
     """Take in what a process found in the parts that are wanted, which are then no longer left."""
-    try:
-        found, numbers = marshal.loads(said)
-    except (EOFError, TypeError, ValueError):
-        # It was killed: its parts are looked at here.
+    told = _whole(said)
+    if told is None:
+        # Its parts are looked at here.
         return
+    found, numbers = told
     if watches is not None:
         watches.numbers.update(numbers)
     for part, count, folders, *beside in found:

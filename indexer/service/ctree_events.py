@@ -25,24 +25,21 @@ def ctree_events(engine: Engine, name: str, document: Mapping[str, Any]) -> list
     if "commit" in document:
         ids.append(document["id"])
     ids += [item["id"] for item in document.get("items", ())]
-    events = [{"event": NODE, "session": name, "node": row} for row in _rows(engine, name, ids)]
-    if "turn" in document or "origin" in document:
-        events.append(_snapshot(engine, name))
-    return events
+    sealed = "turn" in document or "origin" in document
+    if not ids and not sealed:
+        return []
 
-
-def _rows(engine: Engine, name: str, ids: list[str]) -> list[dict[str, Any]]:
-    def look(session: Session) -> list[dict[str, Any]]:
+    def look(session: Session) -> tuple[list[dict[str, Any]], int, int]:
         found = (session.block(node_id) for node_id in ids)
-        return [node_row(item) for item in found if item is not None]
+        rows = [node_row(item) for item in found if item is not None]
+        return rows, session.cycle, len(session.state.live.blocks)
 
-    return engine.sessions.read(name, look) if ids else []
-
-
-def _snapshot(engine: Engine, name: str) -> dict[str, Any]:
-    cycle, blocks = engine.sessions.read(name, lambda s: (s.cycle, len(s.state.live.blocks)))
-    payload: dict[str, Any] = {"node_count": blocks, "compiler": None}
-    if blocks <= MOST:
-        told = tree(engine, name, stages=True)
-        payload = {**told["snapshot"], "compiler": told["compiler"]}
-    return {"event": SNAPSHOT, "session": name, "cycle": cycle, "payload": payload}
+    rows, cycle, blocks = engine.sessions.read(name, look)
+    events: list[dict[str, Any]] = [{"event": NODE, "session": name, "node": row} for row in rows]
+    if sealed:
+        payload: dict[str, Any] = {"node_count": blocks, "compiler": None}
+        if blocks <= MOST:
+            told = tree(engine, name, stages=True)
+            payload = {**told["snapshot"], "compiler": told["compiler"]}
+        events.append({"event": SNAPSHOT, "session": name, "cycle": cycle, "payload": payload})
+    return events

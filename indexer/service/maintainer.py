@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from indexer.engine.frames.types import FrameType
-from indexer.engine.make.code_pass import CodePass, code_pass
+from indexer.engine.make.code_pass import CodePass
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.make.processes import OtherCodeError
 from indexer.engine.models.backoff import Backoff
 from indexer.engine.models.calls import GRACE, ModelCalls
-from indexer.engine.models.intake import end, take_in, take_in_left
 from indexer.engine.models.model_pass import ModelPass
 from indexer.engine.models.prompt_files import own_prompts
 from indexer.engine.models.settings import LlmSettings, load_llm_settings
@@ -164,7 +163,7 @@ class Maintainer:
         # Before looking, so that an answer that comes meanwhile counts.
         self.due = False
         try:
-            take_in_left(self._engine)
+            self._engine.intake.take_in_left()
             self._engine.frames.declared.refresh()
             self._share_notes()
             if self._types is not self._engine.frames.types:
@@ -176,7 +175,7 @@ class Maintainer:
                 self._passes = self._new_passes(self._types)
             if self._calls is not None and not any(isinstance(p, ModelPass) for p in self._passes):
                 # Asked for under settings of before.
-                take_in(self._engine, self._calls)
+                self._engine.intake.take_in(self._calls)
         except (UsageError, JournalWriteError) as error:
             # Answers that cannot be journalled now are here for the next look, and for the end.
             self.problem = error.message
@@ -202,18 +201,19 @@ class Maintainer:
             return
         # Imported late: most workspaces have no team.
         from indexer.engine.team.courier import NoteCourier
-        from indexer.engine.team.notes import shares_notes
+        from indexer.engine.team.notes import note_exchange, shares_notes
+        from indexer.shared.client import Client
 
         member: Membership | None = None
         try:
-            if shares_notes(self._engine, exchange.client):
+            if shares_notes(self._engine.frames.declared.settings, exchange.client.member):
                 member = exchange.client.member
         except UsageError as error:
             self._unsigned = error.message
         if self._courier is not None and self._courier.member != member:
             self._leave_courier()
         if self._courier is None and member is not None:
-            self._courier = NoteCourier(self._engine, member)
+            self._courier = NoteCourier(note_exchange(self._engine, Client(member)))
         self._tell_courier()
 
     def _tell_courier(self) -> None:
@@ -230,7 +230,8 @@ class Maintainer:
     def _read_code(self) -> bool:
         """With every frame made, find out what code says that came with none; True: some did."""
         if self._code is None:
-            self._code = code_pass(self._engine)
+            clock = self._engine.clock if self._engine.in_turns else None
+            self._code = CodePass(self._engine.frames, clock)
         try:
             more = self._code.run_some(self._engine.tree) > 0
         except OtherCodeError as error:
@@ -255,16 +256,16 @@ class Maintainer:
         # Imported late: a service answers before it has nothing else to do.
         from indexer.engine.durable.compact import SAVES_BETWEEN, Compaction, compacting_pays
 
-        head = self._engine.trees.head()
+        engine, head = self._engine, self._engine.trees.head()
         if self._compaction is None:
             if head is None or head.seq - self._looked_at < SAVES_BETWEEN:
                 return False
             if self._engine.clock.monotonic() < self._compact_after:
                 return False
             self._looked_at = head.seq
-            if not compacting_pays(self._engine):
+            if not compacting_pays(engine.trees, engine.database):
                 return False
-            self._compaction, self._compacted_for = Compaction(self._engine, None), 0.0
+            self._compaction, self._compacted_for = Compaction(engine.frames, engine.trees), 0.0
         began = self._engine.clock.monotonic()
         try:
             done = self._compaction.step()
@@ -337,8 +338,8 @@ class Maintainer:
                 calls, most = self._model_calls(settings), settings.values["watch_calls_per_pass"]
                 found.append(
                     ModelPass(
-                        engine, declared, Outcome(), calls,
-                        most_wanted=most, backoff=self._backoff,
+                        one_pass(engine, declared, Outcome()), calls, engine.intake,
+                        lambda: engine.tree, most_wanted=most, backoff=self._backoff,
                     )
                 )  # fmt: skip
             else:
@@ -408,7 +409,7 @@ class Maintainer:
             for run in runs:
                 stack.callback(run.close, deadline)
             for calls in left:
-                stack.callback(end, self._engine, calls, deadline)
+                stack.callback(self._engine.intake.end, calls, deadline)
 
     def _drop_passes(self) -> None:
         passes, self._passes = self._passes, []

@@ -231,7 +231,7 @@ class Api:
             if document["state"] == "current":
                 document["state"] = "degraded"
             return self._with_service(dict(document))
-        document = recorded_status(self.engine, state)
+        document = recorded_status(self.engine.frames, self.engine.recorded, state)
         if state == "current" and any(
             remark["reason"].startswith(BEING_READ) for remark in document["unreadable"]
         ):
@@ -257,7 +257,7 @@ class Api:
         if not (given.get("force") or given.get("accept_empty")) and self._watches():
             before, tree, started = self.engine.trees.head(), self.engine.tree, time.monotonic()
             if before is not None and self.writer.catch_up() and self._watches():
-                return known_scan(self.engine, before, tree, time.monotonic() - started)
+                return known_scan(self.engine.recorded, before, tree, time.monotonic() - started)
         return self.writer.call(lambda: self.writer.accept_scan(meter, **given))
 
     def _watches(self) -> bool:
@@ -343,7 +343,7 @@ class Api:
 
     def _kept(self, work: Callable[[], T]) -> T:
         """A write, unless what it writes to is no longer where the next process would look."""
-        self.engine.check_root()
+        self.engine.disk.check_root()
         return work()
 
     def _on_writing_thread(self, work: Callable[[], T], proved: bool) -> T:

@@ -198,7 +198,7 @@ class Ending:
 
 def _server(application: ASGIApp) -> _Server:
     config = uvicorn.Config(
-        application, log_level="critical", lifespan="off", access_log=False,
+        application, log_level="critical", lifespan="off", access_log=False, use_colors=False,
         date_header=False, server_header=False, timeout_graceful_shutdown=1, ws="none",
     )  # fmt: skip
     return _Server(config)

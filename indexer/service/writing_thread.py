@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from indexer.core import paths
 from indexer.core.progress import Meter
+from indexer.engine.tree.disk import EmptiedError, ReplacedError, UnavailableError
 from indexer.engine.tree.results import ScanDocument
-from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
 from indexer.engine.tree.scan import reconcile, record_everything, untold
 from indexer.engine.workspace import Engine
 from indexer.errors import CorruptError, MerkleError, UncheckedError
@@ -58,10 +58,8 @@ SETTLE_LOOKS: Final = 5
 RECOVERIES: Final = 3
 """How often in a row the database is opened again before the service gives up."""
 
-FIRST_REST: Final = 0.0
-"""Seconds after the first look in which whoever waited for it is answered before all else.
-
-None for now: with a tenth, notes of a replaced team store were not always given again."""
+FIRST_REST: Final = 0.1
+"""Seconds after the first look in which whoever waited for it is answered before all else."""
 
 _UNWRITTEN: Final = (UnwrittenError, JournalWriteError, JournalFileError)
 """The system lets nothing be written: no room, say, or no permission. That may pass."""
@@ -122,8 +120,8 @@ class WritingThread:
         """Who makes frames, from when there is time for that."""
         self._mounts = Mounts(engine.root)
         engine.serve(self.call, self.look_at)
-        engine.between = self._go_on
-        self._large = engine.large = LargeFiles(engine.root, engine.algorithm, self._large_was_read)
+        self._large = LargeFiles(engine.root, engine.algorithm, self._large_was_read)
+        engine.disk.between, engine.disk.large = self._go_on, self._large
         self.meter = Meter()
         """How far the present look has come; readable on any thread."""
         self.fatal: MerkleError | None = None
@@ -231,8 +229,8 @@ class WritingThread:
                 return False
         return (
             self._degraded() is None
-            and not self.engine.scopes.exclude_moved()
-            and not untold(self.engine)
+            and not self.engine.disk.scopes.exclude_moved()
+            and not untold(self.engine.root, self.engine.recorded)
         )
 
     def _wait_for(self, seen: threading.Event, patience: float) -> bool:
@@ -253,7 +251,7 @@ class WritingThread:
         parent, name = paths.split(path)
         # A rule file counts even where a rule ignores it, but not inside an ignored folder.
         judged, as_folder = (parent, True) if name in RULE_FILES else (path, is_folder)
-        if judged and self.engine.scopes.surely_ignores(judged, as_folder):
+        if judged and self.engine.disk.scopes.surely_ignores(judged, as_folder):
             return
         with self._wake:
             idle = not self._debounce
@@ -415,7 +413,7 @@ class WritingThread:
 
     def _process_all(self) -> bool:
         """Look at all that is pending; True when it is recorded."""
-        for path in untold(self.engine):
+        for path in untold(self.engine.root, self.engine.recorded):
             with self._wake:
                 self._debounce.add(path, False, self.engine.clock.monotonic())
         for _ in range(SETTLE_LOOKS):
@@ -429,7 +427,7 @@ class WritingThread:
     def _process_pending(self) -> None:
         started = self.engine.clock.monotonic()
         with self._wake:
-            if self.engine.scopes.exclude_moved():
+            if self.engine.disk.scopes.exclude_moved():
                 self._debounce.add_everything(started)
             pending = self._debounce.take()
             self._looking = True
@@ -489,7 +487,7 @@ class WritingThread:
         """Watch and scan from nothing, and prove that events arrive."""
         # Good for the very first look only.
         ahead, self._ahead = self._ahead, None
-        self.engine.check_root()
+        self.engine.disk.check_root()
         self._mounts.moved()
         known = ahead.take() if ahead is not None else None
         self._restart_watcher(known)
@@ -535,7 +533,7 @@ class WritingThread:
         self._next_rescan = self.engine.clock.monotonic() + every
 
     def _flush(self) -> None:
-        self.engine.check_root()
+        self.engine.disk.check_root()
         self.engine.recorded.flush()
 
     # -- trouble
@@ -623,12 +621,12 @@ class WritingThread:
         self._go_on()
         self._walked.add(path)
         # Rules of before must not drop an event that comes after the listing.
-        self.engine.scopes.leave(path)
+        self.engine.disk.scopes.leave(path)
         if self._watcher is not None:
             self._watcher.add(path)
 
     def _is_kept(self, folder: str) -> bool:
-        return not folder or not self.engine.scopes.surely_ignores(folder, True)
+        return not folder or not self.engine.disk.scopes.surely_ignores(folder, True)
 
     def _restart_watcher(self, known: SeenAhead | None) -> None:
         if self._watcher is not None:

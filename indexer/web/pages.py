@@ -16,6 +16,7 @@ from indexer.engine.documents import JsonObject
 from indexer.engine.frames.coverage import Coverage
 from indexer.engine.frames.explain import explain
 from indexer.engine.frames.freshness import judge
+from indexer.engine.frames.opened import Frames
 from indexer.engine.frames.read import get_node, list_frames
 from indexer.engine.search.search import TEXT, search
 from indexer.engine.team.commands import shared_status
@@ -132,8 +133,8 @@ class Pages:
                 "pages": pager(page, here.entries),
                 "totals": totals,
                 "root": tree.root_id.hex(),
-                "not_fresh": _not_fresh(engine, tree, stale),
-                "recent": self._recent(engine),
+                "not_fresh": _not_fresh(engine.frames, tree, stale),
+                "recent": self._recent(),
                 "health": self._health(),
             }
 
@@ -271,15 +272,15 @@ class Pages:
 
     # -- parts
 
-    def _recent(self, engine: Engine) -> list[JsonObject]:
+    def _recent(self) -> list[JsonObject]:
         """The newest roots, each with the one before it and the first paths that changed."""
-        roots = log(engine, RECENT + 1)["roots"]
+        roots = log(self._api.engine, RECENT + 1)["roots"]
         rows: list[JsonObject] = []
         for root, before in zip_longest(roots[:RECENT], roots[1:]):
             named: list[tuple[str, str]] = []
             changed = root["added"] + root["modified"] + root["removed"]
             if before is not None and changed <= _LARGE_BATCH:
-                named = self._changes(engine, before["root"], root["root"])
+                named = self._changes(before["root"], root["root"])
             rows.append(
                 {
                     **root,
@@ -290,11 +291,11 @@ class Pages:
             )
         return rows
 
-    def _changes(self, engine: Engine, old: str, new: str) -> list[tuple[str, str]]:
+    def _changes(self, old: str, new: str) -> list[tuple[str, str]]:
         """What lies between two roots; recorded roots never change, so neither does this."""
         known = self._between.get((old, new))
         if known is None:
-            found = diff(engine, old, new)
+            found = diff(self._api.engine, old, new)
             listed = (
                 ("modified", found["modified"]),
                 ("added", found["added"]),
@@ -384,11 +385,11 @@ def _with_look(frame: JsonObject) -> JsonObject:
     return {**frame, "written": not frame["agent"].startswith(GENERATED_AGENT_PREFIX)}
 
 
-def _not_fresh(engine: Engine, tree: Tree, stale: list[str]) -> list[JsonObject]:
+def _not_fresh(frames: Frames, tree: Tree, stale: list[str]) -> list[JsonObject]:
     rows = []
     for path in stale:
-        for (frame_type, agent), head in engine.frames.heads.live_at(path):
-            judged = judge(engine.frames, tree, path, frame_type, agent, head)
+        for (frame_type, agent), head in frames.heads.live_at(path):
+            judged = judge(frames, tree, path, frame_type, agent, head)
             if judged.freshness.value == "stale":
                 rows.append(
                     {"path": path, "type": frame_type, "agent": agent, "because": judged.because}

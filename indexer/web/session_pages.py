@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from indexer.core.tokens import TokenCounter
 from indexer.engine.documents import JsonObject
 from indexer.engine.sessions.read import list_sessions, select, show
 from indexer.engine.workspace import Engine
@@ -54,7 +55,7 @@ class SessionPages:
                 "session": shown,
                 "at": at,
                 "as_tree": as_tree,
-                "turns": [] if as_tree else turns(engine, shown["tree"]["root"]),
+                "turns": [] if as_tree else turns(engine.counter, shown["tree"]["root"]),
                 "snapshots": _snapshots(shown["cycle"]),
                 "selector": selector,
                 "problem": problem,
@@ -117,13 +118,13 @@ def tree_rows(root: JsonObject) -> list[JsonObject]:
     return rows
 
 
-def turns(engine: Engine, root: JsonObject) -> list[JsonObject]:
+def turns(counter: TokenCounter, root: JsonObject) -> list[JsonObject]:
     """The conversation: the system blocks, each turn, and what is being written now."""
     found: list[JsonObject] = []
     for region in root.get("children", []):
         sealed = region["nodeType"] == "^seq"
         for part in region.get("children", []) if sealed else [region]:
-            blocks = [_message(engine, node) for node in _blocks(part)]
+            blocks = [_message(counter, node) for node in _blocks(part)]
             if blocks:
                 found.append(
                     {"words": _WHERE.get(part["nodeType"]), "node": part, "blocks": blocks}
@@ -149,7 +150,7 @@ def _blocks(node: JsonObject) -> Iterator[JsonObject]:
         stack += reversed(one.get("children", []))
 
 
-def _message(engine: Engine, node: JsonObject) -> JsonObject:
+def _message(counter: TokenCounter, node: JsonObject) -> JsonObject:
     """A block as somebody said it: a tool's call and result by what they hold, all else as text."""
     content, tool = node["content"], None
     if isinstance(content, dict) and "tool_name" in content:
@@ -161,7 +162,7 @@ def _message(engine: Engine, node: JsonObject) -> JsonObject:
         **_row({**node, "content": text}, 0),
         "tool": tool,
         "is_text": is_text and node.get("kind") in (None, "text"),
-        "tokens": engine.counter.count_text(text),
+        "tokens": counter.count_text(text),
         "at": node.get("created_at_iso", ""),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -11,6 +10,7 @@ from indexer.core.code import CodeSymbol, FactsKey, pack_spans, unpack_spans
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Entry, Tree
+from indexer.errors import CorruptError
 from indexer.generators.base import FileInput
 from indexer.generators.facts import facts_key, facts_of
 from indexer.generators.file_terms import file_terms
@@ -87,7 +87,7 @@ def _holds(packed: bytes, symbols: Sequence[CodeSymbol]) -> bool:
     """Whether these symbols were packed, with whatever version of the library."""
     try:
         return unpack_spans(packed) == unpack_spans(pack_spans(symbols))
-    except (zlib.error, ValueError):
+    except CorruptError:
         return False
 
 

@@ -7,7 +7,7 @@ are kept name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.arguments import Amount
@@ -72,18 +72,20 @@ def compact(
     Roots are kept as the settings `history.keep` and `history.keep_count` say. Bodies are kept
     as long as they belong to such a root or, with a time, only if they are younger than that.
     """
-    return Compaction(engine, keep_seconds, asked=True, progress=progress)
+    # What people deleted goes when a person says so, not when a service has time.
+    purge = engine.sessions.purge
+    return Compaction(engine.frames, engine.trees, keep_seconds, purge=purge, progress=progress)
 
 
-def compacting_pays(engine: Engine) -> bool:
+def compacting_pays(trees: TreeStore, database: Database) -> bool:
     """Whether the index grew enough since it was last compacted."""
-    head = engine.trees.head()
-    rows = engine.database.rows("SELECT value FROM meta WHERE key = ?", [_COMPACTED])
+    head = trees.head()
+    rows = database.rows("SELECT value FROM meta WHERE key = ?", [_COMPACTED])
     seq, size = map(int, rows[0][0].split()) if rows else (0, 0)
     if head is None or head.seq - seq < SAVES_BETWEEN:
         return False
     # Not folded before it is measured: the library writes what it folds beside what it replaces.
-    return engine.database.size() >= max(PAYS * size, size + LEAST)
+    return database.size() >= max(PAYS * size, size + LEAST)
 
 
 class Compaction(LongWork[CompactedDocument]):
@@ -91,23 +93,20 @@ class Compaction(LongWork[CompactedDocument]):
 
     def __init__(
         self,
-        engine: Engine,
-        keep_seconds: float | None,
+        frames: Frames,
+        trees: TreeStore,
+        keep_seconds: float | None = None,
         *,
-        asked: bool = False,
+        purge: Callable[[], int] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._engine = engine
         self._progress = progress
-        # What people deleted goes when a person says so, not when a service has time.
-        self._purges = asked
-        self._purged = 0
-        self._frames: Frames = engine.frames
-        self._trees: TreeStore = engine.trees
-        self._database: Database = engine.database
-        self._forgetting = Forgetting(engine.database)
-        self._now = engine.clock.now_ns()
-        values = self._frames.declared.settings.values
+        self._purge, self._purged = purge, 0
+        self._frames, self._trees = frames, trees
+        self._database: Database = frames.store.database
+        self._forgetting = Forgetting(self._database)
+        self._now = frames.clock.now_ns()
+        values = frames.declared.settings.values
         self._keep_ns = int(float(values["history.keep"] or 0) * 1e9)
         self._keep_count = int(values["history.keep_count"] or 1)
         self._bodies_ns = None if keep_seconds is None else int(keep_seconds * 1e9)
@@ -149,8 +148,8 @@ class Compaction(LongWork[CompactedDocument]):
     def _forgetting_steps(self) -> Iterator[None]:
         """So many as `_FORGETTING` says, whether there is something to be done in each or not."""
         postings = self._frames.postings
-        if self._purges:
-            self._purged = self._engine.sessions.purge()
+        if self._purge is not None:
+            self._purged = self._purge()
         yield
         horizon = self._cut_roots()
         yield

@@ -48,7 +48,8 @@ class Records:
         sessions: Callable[[], OpenSessions],
         aside: dict[int, str] | None = None,
     ) -> None:
-        self._frames = frames
+        self.frames = frames
+        """What they are applied to."""
         self._sessions = sessions
         self._aside = aside
         """Takes the numbers of records that cannot be applied, with the reason; None: raise."""
@@ -68,7 +69,7 @@ class Records:
         self, folder: Path, form: Format, spare: Journal | None, *, read_only: bool = False
     ) -> None:
         """Open the journal, unless one is open already, and bring the database up to it."""
-        applied = self._frames.store.journal_number()
+        applied = self.frames.store.journal_number()
         journal = spare or Journal.open(folder, applied=applied, read_only=read_only)
         try:
             if journal.last < applied:
@@ -99,7 +100,7 @@ class Records:
         self.catch_up()
         batch = FrameBatch()
         for record in records:
-            apply_record(self._frames, record, batch)
+            apply_record(self.frames, record, batch)
         before = self.journal.last
         batch.journal_number = before + len(records)
 
@@ -117,14 +118,14 @@ class Records:
             return
         batch = FrameBatch()
         for record in records:
-            apply_record(self._frames, record, batch)
+            apply_record(self.frames, record, batch)
         batch.journal_number = self.journal.last
         self._store(batch)
 
     def catch_up(self) -> None:
         """Redo what an earlier write brought into the journal and not into the database."""
         if self._applied != self.journal.last:
-            self._redo(self._frames.store.journal_number())
+            self._redo(self.frames.store.journal_number())
 
     def _redo(self, applied: int) -> int:
         """Apply the records that the database does not have yet; returns how many."""
@@ -146,7 +147,7 @@ class Records:
     def _redo_group(self, group: Sequence[tuple[int, JsonObject]]) -> None:
         batch = FrameBatch()
         for number, record in group:
-            apply_record(self._frames, record, batch)
+            apply_record(self.frames, record, batch)
             batch.journal_number = number
         self._store(batch)
 
@@ -172,7 +173,7 @@ class Records:
         self._applied = None
         if batch.session_records:
             with self._sessions().applying(batch):
-                self._frames.heads.add(batch, journal_them)
+                self.frames.heads.add(batch, journal_them)
         else:
-            self._frames.heads.add(batch, journal_them)
+            self.frames.heads.add(batch, journal_them)
         self._applied = batch.journal_number

@@ -21,11 +21,12 @@ from indexer.engine.durable.records import KINDS, PackContentError, checked, not
 from indexer.engine.frames.agents import check_agent
 from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, SUPERSEDED_BY
 from indexer.engine.frames.read import path_of
-from indexer.engine.make.events import Event
+from indexer.engine.make.events import Event, Tell
 from indexer.store.atomic import write_atomically
 from indexer.store.pack import PackFileError
 
 if TYPE_CHECKING:
+    from indexer.engine.durable.journal import Records
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
     from indexer.store.frames import FrameStore
@@ -121,7 +122,8 @@ def import_notes(
     Authors whom nobody knows here are registered as writers.
     """
     lines = list(_lines_of(file))
-    added, registered = take_in(engine, lines, allow_secrets=allow_secrets)
+    tell = engine.publish_frames
+    added, registered = take_in(engine.records, tell, lines, allow_secrets=allow_secrets)
     notes = sum(bool(one["body"]) for one in lines)
     return {"file": str(file), "notes": notes, "added": added, "registered": registered}
 
@@ -161,23 +163,23 @@ def check_line(line: object, where: str) -> None:
 
 
 def take_in(
-    engine: Engine, lines: Iterable[JsonObject], *, allow_secrets: bool = False
+    journal: Records, tell: Tell, lines: Iterable[JsonObject], *, allow_secrets: bool = False
 ) -> tuple[int, list[str]]:
     """Store notes that came from elsewhere, each as its author's; how many are new, and by whom.
 
     All are checked as those of a pack are, and nothing is stored where one does not hold.
     """
-    frames, now = engine.frames, engine.clock.now_ns()
-    records = []
+    frames, records = journal.frames, []
+    now = frames.clock.now_ns()
     for line in lines:
-        record = checked(engine.algorithm, {**line, "kind": "frame", "created_ns": now})
+        record = checked(frames.algorithm, {**line, "kind": "frame", "created_ns": now})
         if not allow_secrets:
             check_secrets(PackContentError, "note", record)
         records.append(record)
     check_replaced(frames, records)
     unique = {one["frame_id"]: one for one in records}.values()
     fresh = [one for one in unique if not _is_known(frames, one)]
-    joining = _newcomers(engine, fresh)
+    joining = _newcomers(frames.store, fresh)
     check_rights(frames, [*joining, *fresh])
     # In whatever order they stand: what another of them replaces does not count.
     taken = {old: one for one in fresh if one.get("head", True) for old in one.get(REPLACES, ())}
@@ -185,8 +187,8 @@ def take_in(
         if (by := taken.get(record["frame_id"])) is not None and by is not record:
             record[SUPERSEDED_BY] = by["frame_id"]
     if fresh:
-        engine.records.write([*joining, *fresh])
-        engine.publish_frames([event for one in fresh for event in _events(one)])
+        journal.write([*joining, *fresh])
+        tell([event for one in fresh for event in _events(one)])
     return sum(bool(one["body"]) for one in fresh), [one["id"] for one in joining]
 
 
@@ -208,9 +210,8 @@ def _is_known(frames: Frames, record: JsonObject) -> bool:
     return not any(one.live for one in frames.store.note_states(map(FrameId, named)).values())
 
 
-def _newcomers(engine: Engine, records: Sequence[JsonObject]) -> list[JsonObject]:
-    known = engine.frames.store.agents()
+def _newcomers(store: FrameStore, records: Sequence[JsonObject]) -> list[JsonObject]:
     return [
         {"kind": "agent", "id": one, "role": "writer", "can": list(check_agent(one, "writer", ()))}
-        for one in sorted({record["agent"] for record in records} - known.keys())
+        for one in sorted({record["agent"] for record in records} - store.agents().keys())
     ]

@@ -197,7 +197,12 @@ def written_documents(
             planned.append(_planned(frames, engine.tree, engine.trees, note, *place))
     fresh = [one for one in planned if one.is_new]
     engine.records.write([*joining, *(one.record for one in fresh)])
-    return [_written(engine, one) for one in planned]
+    documents = []
+    for one in planned:
+        documents.append(_written(frames, engine.tree, one))
+        if one.is_new:
+            engine.publish_frames(_told(frames, one.record, documents[-1]["because"]))
+    return documents
 
 
 class _Planned(NamedTuple):
@@ -237,8 +242,8 @@ def _planned(
     return _Planned(record, key, identity, created, is_new)
 
 
-def _written(engine: Engine, planned: _Planned) -> WrittenDocument:
-    frames, identity = engine.frames, planned.identity
+def _written(frames: Frames, tree: Tree, planned: _Planned) -> WrittenDocument:
+    identity = planned.identity
     frames.remember_inputs(identity, planned.record["inputs"])
     if planned.created:
         # What has just been stored is as it was planned, and is not looked for among all others.
@@ -250,11 +255,9 @@ def _written(engine: Engine, planned: _Planned) -> WrittenDocument:
     # Another of the same batch may have taken its place.
     judged = Judged(Freshness.STALE, "superseded at once")
     if head is not None:
-        judged = judge(frames, engine.tree, *planned.key, head)
-    if planned.is_new:
-        engine.publish_frames(_told(frames, planned.record, judged.because))
+        judged = judge(frames, tree, *planned.key, head)
     path = planned.key[0]
-    place = place_of(frames, path, engine.tree.get(path), identity)
+    place = place_of(frames, path, tree.get(path), identity)
     return {
         "frame_id": identity.hex(),
         "created": planned.created,

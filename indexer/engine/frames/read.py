@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
 
@@ -30,7 +30,7 @@ from indexer.engine.frames.freshness import (
 from indexer.engine.frames.heads import Live, is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.note_records import NO_WORDS
-from indexer.engine.search.corpus import live_corpus
+from indexer.engine.search.corpus import Corpora
 from indexer.engine.search.source import SourceText
 from indexer.engine.tree.resolve import NodeDocument, UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
@@ -77,7 +77,8 @@ def get_node(
     """
     selection = _Selection(view, max_frames, frame_type, agent, query)
     found = resolve_node(engine.tree, engine.trees, node)
-    (document,) = _contexts(engine, [found], selection)
+    tree = tree_as_on_disk(engine, found["path"])
+    (document,) = _contexts(engine.corpora, tree, [found], selection)
     if isinstance(document, UsageError):
         raise document
     return document
@@ -109,8 +110,9 @@ def get_nodes(
         except UsageError as error:
             found[name] = error
     known = {name: one for name, one in found.items() if not isinstance(one, UsageError)}
+    tree = tree_as_on_disk(engine, *(one["path"] for one in known.values()))
     given: dict[str, NodeContextDocument | UsageError] = dict(
-        zip(known, _contexts(engine, list(known.values()), selection), strict=True)
+        zip(known, _contexts(engine.corpora, tree, list(known.values()), selection), strict=True)
     )
     given |= {name: one for name, one in found.items() if isinstance(one, UsageError)}
     return {"results": [_result(name, given[name]) for name in nodes]}
@@ -144,11 +146,10 @@ class _Selection:
 
 
 def _contexts(
-    engine: Engine, nodes: Sequence[NodeDocument], selection: _Selection
+    corpora: Corpora, tree: Tree, nodes: Sequence[NodeDocument], selection: _Selection
 ) -> list[NodeContextDocument | UsageError]:
     """Nodes with their frames; the store is asked once for all of them."""
-    tree = tree_as_on_disk(engine, *(node["path"] for node in nodes))
-    frames = engine.frames
+    frames = corpora.frames
     live = {
         path: [one for one in frames.heads.live_at(path) if selection.takes(one[0])]
         for path in dict.fromkeys(node["path"] for node in nodes)
@@ -162,8 +163,9 @@ def _contexts(
                 f"the frame {lost[0].frame_id.hex()[:12]} of {paths.on_screen(path)} is not stored",
                 hint="run `merkle repair`",
             )
+    scores = {} if selection.query is None else _scores(corpora, tree, live, selection.query)
     chosen = {
-        path: _selected(engine, tree, path, found, stored, selection)
+        path: _selected(frames, path, found, stored, scores, selection)
         for path, found in live.items()
     }
     shown = [one for found in chosen.values() for one in found]
@@ -191,20 +193,26 @@ def _contexts(
 
 
 def _selected(
-    engine: Engine,
-    tree: Tree,
+    frames: Frames,
     path: str,
     live: list[Live],
     stored: Mapping[FrameId, StoredFrame],
+    scores: Mapping[FrameId, int],
     selection: _Selection,
 ) -> list[Live]:
-    query = selection.query
-    scores = {} if query is None else _scores(engine, tree, path, query)
-    notes = engine.frames.heads.notes_at(path)
-    said = {head.frame_id: place for place, (_, head) in enumerate(notes)}
-    named = [head.frame_id for _, head in live]
-    since = {one: (-stored[one].seq, -said.get(one, -1), one) for one in named}
-    return _ordered(selection.view, live, since, scores)[: selection.max_frames]
+    """The first frames in a view's order; ties end in the FrameID, never in a clock."""
+    said = {one.frame_id: place for place, (_, one) in enumerate(frames.heads.notes_at(path))}
+
+    def since(head: Head) -> tuple[int, int, FrameId]:
+        return -stored[head.frame_id].seq, -said.get(head.frame_id, -1), head.frame_id
+
+    keys: dict[str, Callable[[Live], Any]] = {
+        "recency": lambda item: since(item[1]),
+        "type": lambda item: (item[0], item[1].frame_id),
+        "agent": lambda item: (item[0][1], item[0][0], item[1].frame_id),
+        "relevance": lambda item: (-scores.get(item[1].frame_id, 0), since(item[1])),
+    }
+    return sorted(live, key=keys[selection.view])[: selection.max_frames]
 
 
 def _add_lines(frames: Frames, tree: Tree, documents: Mapping[str, list[JsonObject]]) -> None:
@@ -241,30 +249,11 @@ def _context(
     }
 
 
-def _scores(engine: Engine, tree: Tree, path: str, query: str) -> Mapping[FrameId, int]:
-    """What the frames of a node are worth for a query."""
-    text_of = SourceText(engine.root, engine.algorithm, tree).of
-    with live_corpus(engine, tree, searched=True) as corpus:
-        return corpus.rank(make_question(query), corpus.at([path]), text_of).scores
-
-
-def _ordered(
-    view: str,
-    live: list[Live],
-    since: Mapping[FrameId, tuple[int, int, FrameId]],
-    scores: Mapping[FrameId, int],
-) -> list[Live]:
-    """Frames in a view's order; ties end in the FrameID, never in a clock."""
-    keys: dict[str, Callable[[Live], Any]] = {
-        "recency": lambda item: since[item[1].frame_id],
-        "type": lambda item: (item[0], item[1].frame_id),
-        "agent": lambda item: (item[0][1], item[0][0], item[1].frame_id),
-        "relevance": lambda item: (
-            -scores.get(item[1].frame_id, 0),
-            since[item[1].frame_id],
-        ),
-    }
-    return sorted(live, key=keys[view])
+def _scores(corpora: Corpora, tree: Tree, at: Iterable[str], query: str) -> Mapping[FrameId, int]:
+    """What the frames of some nodes are worth for a query."""
+    text_of = SourceText(corpora.frames.root, tree.algorithm, tree).of
+    with corpora.of(tree, searched=True) as corpus:
+        return corpus.rank(make_question(query), corpus.at(at), text_of).scores
 
 
 def _place(frames: Frames, tree: Tree, frame: Frame) -> Place:

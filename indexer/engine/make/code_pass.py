@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from indexer.core import paths
+from indexer.core.clock import Clock
 from indexer.core.code import FactsKey
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
@@ -20,7 +21,6 @@ from indexer.store.frames import FrameBatch
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
-    from indexer.engine.workspace import Engine
 
 
 class CodePass:
@@ -30,9 +30,10 @@ class CodePass:
     outline that was known already, a workspace that declares none, an index from before.
     """
 
-    def __init__(self, frames: Frames, pace: Pace | None = None) -> None:
+    def __init__(self, frames: Frames, clock: Clock | None = None) -> None:
+        """With a clock, a piece takes no longer than others may wait for this thread."""
         self._frames = frames
-        self._pace = pace
+        self._pace = None if clock is None else Pace(clock.monotonic, CHUNK)
         self._pool: GeneratorPool | None = None
         self._failed: set[FactsKey] = set()
         """What could not be read: not tried again in this pass."""
@@ -90,9 +91,3 @@ class CodePass:
             if key not in begun and key not in self._failed:
                 begun.add(key)
                 yield FileSource(path, entry.content_id, entry.size)
-
-
-def code_pass(engine: Engine) -> CodePass:
-    """A pass over the code of an open workspace."""
-    pace = Pace(engine.clock.monotonic, CHUNK) if engine.in_turns else None
-    return CodePass(engine.frames, pace)

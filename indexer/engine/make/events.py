@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +19,10 @@ class Event(NamedTuple):
     because: str = ""
     stale: tuple[str, ...] = ()
     """The children whose stale frames stand in the way, where it is them."""
+
+
+Tell = Callable[[list[Event]], None]
+"""How those who follow are told."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ from indexer.core.frames import Action, BodyHash, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
-from indexer.engine.frames.heads import PLACES_AT_ONCE
+from indexer.engine.frames.heads import PLACES_AT_ONCE, HeadCache
 from indexer.engine.frames.proofs import unproved
 from indexer.engine.frames.recipe import file_key
 from indexer.engine.frames.types import FrameType, others_than
@@ -345,35 +345,25 @@ def one_pass(
 ) -> OnePass:
     """A pass over a type of an open workspace, as its tree is now."""
     if engine.as_scanned:
-        _load_heads(engine)
+        _load_heads(engine.frames.heads, engine.tree, engine.recorded.changed)
     bodies = Bodies(engine.frames.heads)
     team = TeamMemo(
         lambda: engine.exchange, engine.frames.heads, engine.records, bodies.texts,
         share=declared.share, patience=patience, progress=progress,
     )  # fmt: skip
     return OnePass(
-        engine.frames,
-        engine.tree,
-        declared,
-        outcome,
-        team,
-        bodies,
-        progress,
-        asked_by,
-        patient,
+        engine.frames, engine.tree, declared, outcome, team, bodies, progress, asked_by, patient,
         pace=Pace(engine.clock.monotonic, CHUNK) if engine.in_turns else None,
-    )
+    )  # fmt: skip
 
 
-def _load_heads(engine: Engine) -> None:
+def _load_heads(heads: HeadCache, tree: Tree, changed: Iterable[str]) -> None:
     """Read at once the heads that a look for what is stale asks for, from the root to a change."""
-    folders = dict.fromkeys(
-        folder for path in engine.recorded.changed for folder in paths.ancestors(path)
-    )
+    folders = dict.fromkeys(folder for path in changed for folder in paths.ancestors(path))
     wanted = list(folders)
     for path in folders:
-        entry = engine.tree.get(path)
+        entry = tree.get(path)
         if entry is not None and entry.folder is not None:
             wanted += (paths.join(path, name) for name in entry.folder.entries)
     if len(wanted) <= PLACES_AT_ONCE:
-        engine.frames.heads.load_heads(wanted)
+        heads.load_heads(wanted)

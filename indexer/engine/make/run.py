@@ -10,7 +10,7 @@ from indexer.core.progress import Progress, begin, meter_of
 from indexer.engine.frames.types import FrameType
 from indexer.engine.long_work import Document, LongWork
 from indexer.engine.make.blocked import all_blocked
-from indexer.engine.make.code_pass import code_pass
+from indexer.engine.make.code_pass import CodePass
 from indexer.engine.make.events import Outcome
 from indexer.engine.make.one_pass import OnePass, one_pass
 from indexer.engine.make.plan import Plan, Totals
@@ -178,7 +178,8 @@ class Run(LongWork[Document]):
             self._todo.pop(0)
         if self._code is None:
             begin(self._progress, "looking at code")
-            self._code = code_pass(self._engine).pieces(
+            clock = self._engine.clock if self._engine.in_turns else None
+            self._code = CodePass(self._engine.frames, clock).pieces(
                 self._engine.tree, self._path, meter_of(self._progress)
             )
         for _ in self._code:
@@ -189,12 +190,10 @@ class Run(LongWork[Document]):
 
     def _drained(self, reason: str) -> bool:
         """Ask for nothing more; True when everything that was asked for is taken in."""
-        from indexer.engine.models.intake import take_in
-
         assert self._calls is not None
         self._stopped = reason
         self._calls.stop(reason)
-        take_in(self._engine, self._calls)
+        self._engine.intake.take_in(self._calls)
         return not self._calls.under_way
 
     def _made(self, declared: FrameType) -> bool:
@@ -226,9 +225,11 @@ class Run(LongWork[Document]):
     def _model_pass(self, declared: FrameType, calls: ModelCalls) -> ModelPass:
         from indexer.engine.models.model_pass import ModelPass
 
+        engine = self._engine
         return ModelPass(
-            self._engine, declared, self.outcome, calls, within=self._path,
-            recursive=self._recursive, progress=self._progress, asked_by=self._asked_by,
+            one_pass(engine, declared, self.outcome, asked_by=self._asked_by), calls,
+            engine.intake, lambda: engine.tree,
+            within=self._path, recursive=self._recursive, progress=self._progress,
         )  # fmt: skip
 
     def close(self, deadline: float | None = None) -> None:
@@ -236,10 +237,8 @@ class Run(LongWork[Document]):
         self._engine.in_flight.runs.discard(self)
         try:
             if self._calls is not None:
-                from indexer.engine.models.intake import end
-
                 # First: nothing that goes wrong with the rest may cost an answer.
-                end(self._engine, self._calls, deadline)
+                self._engine.intake.end(self._calls, deadline)
         finally:
             if self._own is not None:
                 self._own[1].close()

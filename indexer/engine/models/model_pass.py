@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from indexer.core import paths
 from indexer.core.frames import FrameId, MemoKey
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
-from indexer.engine.frames.types import FrameType
-from indexer.engine.make.events import Event, Outcome
+from indexer.engine.make.events import Event
 from indexer.engine.make.item import FolderSource, Item, TextSource
-from indexer.engine.make.one_pass import CHUNK, one_pass
+from indexer.engine.make.one_pass import CHUNK, OnePass
 from indexer.engine.make.workers import read_exactly
 from indexer.engine.models.backoff import Backoff
 from indexer.engine.models.calls import Answered, ModelCalls, Prepare
-from indexer.engine.models.intake import take_in
+from indexer.engine.models.intake import Intake
 from indexer.generators.base import FileInput
 from indexer.generators.llm.writer import ModelWriter
 from indexer.regenerate.plan import Step, chunks
-
-if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
 
 Rank = tuple[int, bool, int, str]
 """Stalest first (by the number under which its present frame was stored; none yet: 0), files
@@ -54,23 +51,21 @@ class ModelPass:
 
     def __init__(
         self,
-        engine: Engine,
-        declared: FrameType,
-        outcome: Outcome,
+        one: OnePass,
         calls: ModelCalls,
+        intake: Intake,
+        tree_now: Callable[[], Tree],
         *,
         within: str = paths.ROOT,
         recursive: bool = True,
         progress: Progress | None = None,
-        asked_by: str | None = None,
         most_wanted: int | None = None,
         backoff: Backoff | None = None,
     ) -> None:
-        self._engine = engine
-        self._heads = engine.frames.heads
-        self.type = declared
-        self.outcome = outcome
-        self._calls = calls
+        one.patient = True
+        self._pass, self._team, self._heads = one, one.team, one.frames.heads
+        self.type, self.outcome = one.type, one.outcome
+        self._calls, self._intake, self._tree_now = calls, intake, tree_now
         self._within, self._recursive = within, recursive
         self._progress = progress
         self._most_wanted = most_wanted
@@ -78,8 +73,6 @@ class ModelPass:
         self._backoff = backoff
         """Questions that failed before; None where somebody asks for them now."""
         self._tree: Tree | None = None
-        self._pass = one_pass(engine, declared, outcome, asked_by=asked_by, patient=True)
-        self._team = self._pass.team
         self._steps: dict[str, Step] = {}
         self._open: dict[str, set[str]] = {}
         """Per folder, the children whose frames it waits for."""
@@ -115,8 +108,8 @@ class ModelPass:
         """Go on as far as is possible without waiting; True when there is nothing left to do."""
         self.is_waiting = False
         self._is_shared = self._team.begin()
-        self._take_in(take_in(self._engine, self._calls))
-        if self._engine.tree is not self._tree:
+        self._take_in(self._intake.take_in(self._calls))
+        if self._tree_now() is not self._tree:
             self._plan()
         if self._chunks:
             self._run(self._chunks.popleft())
@@ -150,7 +143,7 @@ class ModelPass:
 
     def _plan(self) -> None:
         """Look at everything that is stale in the tree as it is now."""
-        self._tree = self._pass.tree = self._engine.tree
+        self._tree = self._pass.tree = self._tree_now()
         self._wanted, self._queue, self._unranked = {}, [], []
         stale = self._pass.stale(self._within, recursive=self._recursive)
         self._steps = {step.path: step for step in stale}
@@ -333,7 +326,8 @@ class ModelPass:
         if isinstance(source, TextSource):
             text = self._pass.bodies.of(source.content).encode()
             return writer, lambda: writer.of_file(FileInput(name, text))
-        root, algorithm, file = self._engine.root, self._engine.algorithm, source
+        frames = self._pass.frames
+        root, algorithm, file = frames.root, frames.algorithm, source
         return writer, lambda: writer.of_file(FileInput(name, read_exactly(root, algorithm, file)))
 
     def _make_the_rest(self) -> None:

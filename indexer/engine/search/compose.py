@@ -41,9 +41,9 @@ from indexer.engine.search.corpus import (
     LESS_RELEVANT,
     NO_MATCH,
     POOL,
+    Corpora,
     Corpus,
     index_what_is_left,
-    live_corpus,
 )
 from indexer.engine.search.manifests import bodies_of, find_manifest, manifest_record
 from indexer.engine.search.ranking import READ, FileHit
@@ -64,8 +64,10 @@ _LOOKS: Final = 5
 """How often a composition is made anew because a file that it shows is another meanwhile."""
 
 if TYPE_CHECKING:
+    from indexer.engine.durable.journal import Records
     from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
+    from indexer.store.trees import TreeStore
 
 
 class NothingRecordedError(UncheckedError):
@@ -164,8 +166,8 @@ def compose(
     frames.declared.refresh()
     request = make_request(
         {
-            "nodes": _resolved(engine, nodes),
-            "related": _resolved(engine, related),
+            "nodes": _resolved(engine.tree, engine.trees, nodes),
+            "related": _resolved(engine.tree, engine.trees, related),
             "query": query,
             "budget": budget,
             "max_frames": max_frames,
@@ -187,14 +189,14 @@ def compose(
         index_what_is_left(frames.heads, engine.on_writing_thread, progress)
     for _ in range(_LOOKS):
         tree = tree_as_on_disk(engine, looked_at(request))
-        composed = _selected(engine, tree, request)
+        composed = _selected(engine.corpora, tree, request)
         shown = {item.path for item in composed.selection.items} | composed.changed
         moved = engine.served and look_at_files(engine, shown)
         if not moved and not (composed.changed and not engine.served):
             break
     manifest, selection, gathered, _ = composed
     if record:
-        _record(engine, manifest, selection)
+        _record(frames, engine.records, manifest, selection)
     document = _document(manifest_id(manifest), manifest, selection.messages(), record, "now")
     document["missing"] = sum(frames.missing.of(tree).values())
     if why:
@@ -202,13 +204,13 @@ def compose(
     return document
 
 
-def _selected(engine: Engine, tree: Tree, request: Request) -> _Composed:
+def _selected(corpora: Corpora, tree: Tree, request: Request) -> _Composed:
     """What of a tree is shown, and its manifest."""
-    frames, counter, omitted = engine.frames, engine.counter, Omitted()
+    frames, counter, omitted = corpora.frames, corpora.frames.counter, Omitted()
     custom = custom_ordering(request.order)
     filters = Filters(request, _in_time(frames.store, request))
-    texts = SourceText(engine.root, engine.algorithm, tree)
-    with live_corpus(engine, tree, searched=request.query is not None) as corpus:
+    texts = SourceText(frames.root, tree.algorithm, tree)
+    with corpora.of(tree, searched=request.query is not None) as corpus:
         gathered = _gather(corpus, request, tree, filters, omitted, custom, texts)
     hits = gathered.hits
     selection = select(
@@ -255,9 +257,8 @@ def _why(selection: Selection, gathered: _Gathered) -> list[JsonObject]:
     return told
 
 
-def _resolved(engine: Engine, nodes: Sequence[str]) -> tuple[str, ...]:
-    found = (resolve_node(engine.tree, engine.trees, node)["path"] for node in nodes)
-    return tuple(dict.fromkeys(found))
+def _resolved(tree: Tree, trees: TreeStore, nodes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(resolve_node(tree, trees, node)["path"] for node in nodes))
 
 
 def _in_time(store: FrameStore, request: Request) -> set[FrameId] | None:
@@ -420,9 +421,9 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
     return loaded
 
 
-def _record(engine: Engine, manifest: JsonObject, selection: Selection) -> None:
+def _record(frames: Frames, records: Records, manifest: JsonObject, selection: Selection) -> None:
     """Store a manifest with what it shows; the same one again changes nothing."""
-    if engine.frames.store.manifests(manifest_id(manifest)):
+    if frames.store.manifests(manifest_id(manifest)):
         return
     bodies = {}
     for item in selection.items:
@@ -430,7 +431,7 @@ def _record(engine: Engine, manifest: JsonObject, selection: Selection) -> None:
             bodies[body_hash(item.source.body).hex()] = item.source.body
         elif item.loaded is not None:
             bodies[item.loaded.candidate.content.hex()] = item.loaded.body or ""
-    engine.records.write([manifest_record(manifest, bodies, engine.clock.now_ns())])
+    records.write([manifest_record(manifest, bodies, frames.clock.now_ns())])
 
 
 def _document(

@@ -25,7 +25,8 @@ from indexer.store.postings import PostingStore
 if TYPE_CHECKING:
     from indexer.engine.code.known import KnownFacts
     from indexer.engine.frames.heads import HeadCache
-    from indexer.engine.workspace import Engine
+    from indexer.engine.frames.opened import Frames
+    from indexer.engine.tree.recorded import RecordedTree
 
 POOL: Final = 200
 """How many files, at least, are ranked by more than their own words."""
@@ -237,26 +238,39 @@ OnWritingThread = Callable[[Callable[[], None]], None]
 """Runs something that writes where that is done."""
 
 
-@contextlib.contextmanager
-def live_corpus(engine: Engine, tree: Tree, *, searched: bool) -> Iterator[Corpus]:
-    """The corpus as of now, locked; for a search, with the postings of every body in it.
+class Corpora:
+    """Where a question finds the corpus, while the database is the one that is open."""
 
-    A process that is asked once does not load everything first: the database tells it.
-    """
-    if searched:
-        index_what_is_left(engine.frames.heads, engine.on_writing_thread)
-    if engine.is_first_question():
-        # Imported late: a service does without.
-        from indexer.engine.search.stored_corpus import StoredCorpus
+    def __init__(
+        self,
+        frames: Frames,
+        recorded: RecordedTree,
+        on_writing_thread: OnWritingThread,
+        is_first_question: Callable[[], bool],
+    ) -> None:
+        self.frames, self.recorded = frames, recorded
+        self._on_writing_thread, self._is_first = on_writing_thread, is_first_question
+        self.kept = KeptCorpus(frames.heads, frames.postings, frames.code)
 
-        with contextlib.closing(StoredCorpus(engine, tree)) as stored:
-            if stored.is_whole:
-                yield stored
-                return
-    corpus = engine.corpus
-    with corpus.lock:
-        corpus.bring_up_to_date(tree)
-        yield corpus
+    @contextlib.contextmanager
+    def of(self, tree: Tree, *, searched: bool) -> Iterator[Corpus]:
+        """The corpus as of now, locked; for a search, with the postings of every body in it.
+
+        A process that is asked once does not load everything first: the database tells it.
+        """
+        if searched:
+            index_what_is_left(self.frames.heads, self._on_writing_thread)
+        if self._is_first():
+            # Imported late: a service does without.
+            from indexer.engine.search.stored_corpus import StoredCorpus
+
+            with contextlib.closing(StoredCorpus(self.frames, self.recorded.tree, tree)) as stored:
+                if stored.is_whole:
+                    yield stored
+                    return
+        with self.kept.lock:
+            self.kept.bring_up_to_date(tree)
+            yield self.kept
 
 
 def index_what_is_left(

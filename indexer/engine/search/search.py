@@ -18,11 +18,11 @@ from indexer.core.progress import Progress
 from indexer.core.terms import words_in
 from indexer.core.tree import Tree
 from indexer.engine.code.graph import Definition, Graph
-from indexer.engine.code.questions import graph_now, targets_of
+from indexer.engine.code.questions import Graphs, targets_of
 from indexer.engine.code.source import masked_lines
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.search.compose import NothingRecordedError, load
-from indexer.engine.search.corpus import Ranked, index_what_is_left, live_corpus
+from indexer.engine.search.corpus import Corpora, Ranked, index_what_is_left
 from indexer.engine.search.ranking import FileHit
 from indexer.engine.search.source import MOST_BYTES, SourceText
 from indexer.engine.tree.scan import look_at_files, tree_as_on_disk
@@ -126,7 +126,7 @@ def search(
     index_what_is_left(engine.frames.heads, engine.on_writing_thread, progress)
     for _ in range(_LOOKS):
         tree = tree_as_on_disk(engine, paths.ROOT)
-        searching = _Search(engine, tree, question, limit, frozenset(types))
+        searching = _Search(engine.corpora, engine.graphs, tree, question, limit, set(types))
         found = searching.document(kinds)
         shown = {one["path"] for one in found["results"]} | searching.texts.changed
         moved = engine.served and look_at_files(engine, shown)
@@ -139,9 +139,9 @@ class _Search:
     """One question to one tree."""
 
     def __init__(
-        self, engine: Engine, tree: Tree, text: str, limit: int, types: frozenset[str]
+        self, corpora: Corpora, graphs: Graphs, tree: Tree, text: str, limit: int, types: set[str]
     ) -> None:
-        self._engine = engine
+        self._corpora, self._graphs, self._opened = corpora, graphs, corpora.frames
         self._tree = tree
         self._literal = text
         self._text = text.strip()
@@ -149,7 +149,7 @@ class _Search:
         self._limit = limit
         self._types = types
         self._question = make_question(text)
-        self.texts = SourceText(engine.root, engine.algorithm, tree)
+        self.texts = SourceText(self._opened.root, tree.algorithm, tree)
 
     def document(self, kinds: Sequence[str]) -> SearchDocument:
         """Everything of some kinds in one order."""
@@ -158,7 +158,7 @@ class _Search:
         code: list[_Match] = []
         if SYMBOL in kinds or REFERENCE in kinds:
             # First, because it finds out what is not known yet of a few files.
-            with graph_now(self._engine, self._tree) as (graph, unknown):
+            with self._graphs.of(self._tree) as (graph, unknown):
                 ranked = self._ranked()
                 if SYMBOL in kinds:
                     code += self._symbols(graph, ranked)
@@ -170,7 +170,7 @@ class _Search:
         if FRAME in kinds:
             shown = {one.path for one in code if one.kind == SYMBOL}
             matches += self._frames(ranked, shown)
-            missing = sum(self._engine.frames.missing.of(self._tree).values())
+            missing = sum(self._opened.missing.of(self._tree).values())
         if TEXT in kinds:
             lines, more, unread = self._lines({hit.path: hit.worth for hit in ranked.files})
             matches += lines
@@ -185,7 +185,7 @@ class _Search:
         }
 
     def _ranked(self) -> Ranked:
-        with live_corpus(self._engine, self._tree, searched=True) as corpus:
+        with self._corpora.of(self._tree, searched=True) as corpus:
             return corpus.rank(self._question, None, self.texts.of)
 
     # -- what is found
@@ -218,7 +218,7 @@ class _Search:
 
     def _named(self, graph: Graph) -> list[Definition]:
         """The symbols that the question names, or in whose name it is."""
-        store = self._engine.frames.code.store
+        store = self._opened.code.store
         if not self._is_name:
             return graph.live(store.named(sorted(self._question.names)))
         return (
@@ -238,9 +238,10 @@ class _Search:
     def _targets(self, graph: Graph) -> list[Definition]:
         """What the names in the question mean; nothing where nobody defines them."""
         found: list[Definition] = []
+        recorded = self._corpora.recorded
         for name in [self._text] if self._is_name else sorted(self._question.names):
             with contextlib.suppress(UnknownSymbolError):
-                found += targets_of(self._engine.tree, self._engine.trees, graph, name)
+                found += targets_of(recorded.tree, recorded.store, graph, name)
         return found
 
     def _references(self, graph: Graph, ranked: Ranked) -> Iterator[_Match]:
@@ -290,15 +291,13 @@ class _Search:
 
     def _results(self, matches: Sequence[_Match]) -> list[ResultDocument]:
         rows = [one.row for one in matches if one.row is not None]
-        loaded = {
-            one.candidate.frame_id: one for one in load(self._engine.frames, self._tree, rows)
-        }
+        loaded = {one.candidate.frame_id: one for one in load(self._opened, self._tree, rows)}
         return [self._result(one, loaded) for one in self._read_symbols(matches)]
 
     def _read_symbols(self, matches: Sequence[_Match]) -> list[_Match]:
         """The same, with what symbols say of which only the place is known."""
         numbers = {one.declared[0] for one in matches if one.declared is not None}
-        found = self._engine.frames.code.store.symbols(numbers) if numbers else {}
+        found = self._opened.code.store.symbols(numbers) if numbers else {}
         read = []
         for one in matches:
             number, place = one.declared or (-1, -1)
@@ -328,7 +327,6 @@ class _Search:
             frame = loaded[match.row.frame_id]
             result["freshness"], result["because"] = frame.freshness.value, frame.because
             result["agent"], result["frame_id"] = match.row.agent, match.row.frame_id.hex()
-            result["symbol"], result["line"] = frame.symbol, frame.line
             result["symbol"], result["line"] = frame.symbol, frame.line
             result["excerpt"] = self._of_body(frame.body or "")
         elif match.line is not None and match.kind != SYMBOL:

@@ -22,7 +22,7 @@ from indexer.store.present import Present, PresentFrame
 
 if TYPE_CHECKING:
     from indexer.engine.frames.heads import HeadCache
-    from indexer.engine.workspace import Engine
+    from indexer.engine.frames.opened import Frames
 
 _PAGE: Final = 512
 """Candidates that are read at once to begin with."""
@@ -140,11 +140,11 @@ class _Ordered(Sequence[Candidate]):
 class StoredCorpus(Corpus):
     """The candidates and files of one tree, asked of the database."""
 
-    def __init__(self, engine: Engine, tree: Tree) -> None:
-        self._engine = engine
+    def __init__(self, frames: Frames, recorded: Tree, tree: Tree) -> None:
+        self._frames = frames
         self._tree = tree
         self._present = Present(
-            engine.database, tree_changes(engine.tree, tree), WHOLE_NAMES, is_of_today
+            frames.store.database, tree_changes(recorded, tree), WHOLE_NAMES, is_of_today
         )
         self._ordered = _Ordered(self._present)
 
@@ -170,7 +170,7 @@ class StoredCorpus(Corpus):
         return list(map(_candidate, self._present.frames_at(paths)))
 
     def _ranking(self, question: Question, anchors: Sequence[str]) -> Ranking:
-        frames = self._engine.frames
+        frames = self._frames
         files = StoredFiles(self._present, frames.heads)
         return Ranking(question, self._tree, files, frames.postings, frames.code.store, anchors, {})
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from indexer.core.arguments import Count, one_of
 from indexer.core.secrets import mask
 from indexer.engine.documents import JsonObject
-from indexer.engine.sessions.author import checked_author
 from indexer.engine.sessions.labels import labels_of
 from indexer.engine.sessions.policies import agreed_plugins
 from indexer.engine.sessions.write import op_data
@@ -77,7 +76,7 @@ def attempt(
             )
         return made
 
-    _, plan = engine.sessions.write(name, record, checked_author(engine, agent))
+    _, plan = engine.sessions.write(name, record, engine.sessions.author(agent))
     return {"attempt": dict(op_data(plan))}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from indexer.core.arguments import Count
-from indexer.engine.sessions.author import checked_author
 from indexer.engine.sessions.write import OnBudget
 from indexer.errors import ArgumentsError
 from indexer.sessions import Plan, Session, TokenBudget
@@ -49,7 +48,7 @@ def budget(
             raise ArgumentsError("there is no budget to act on", hint="give a limit too")
         return session.plan_budget(TokenBudget(most, on_budget or now.action))
 
-    session, _ = engine.sessions.write(name, plan, checked_author(engine, agent))
+    session, _ = engine.sessions.write(name, plan, engine.sessions.author(agent))
     return _budget_document(name, session)
 
 

@@ -9,7 +9,6 @@ from indexer.core.arguments import File, exactly_one
 from indexer.core.clock import Clock
 from indexer.core.secrets import check_secrets
 from indexer.core.tokens import TokenCounter
-from indexer.engine.sessions.author import checked_author
 from indexer.engine.sessions.read import ChatFormat
 from indexer.engine.sessions.write import SessionContentError, check_name
 from indexer.sessions import Session
@@ -56,7 +55,7 @@ def import_session(
     if request is None or not request.again:
         engine.sessions.check_free(name)
     document = read_document(_bytes_of(file, data))
-    author = checked_author(engine, agent)
+    author = engine.sessions.author(agent)
     session = _read(name, document, form, engine.clock, engine.counter, author)
     if not allow_secrets:
         check_secrets(SessionContentError, "session", document)

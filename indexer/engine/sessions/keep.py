@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core.arguments import Count
 from indexer.engine.documents import JsonObject
-from indexer.engine.sessions.author import checked_author
 from indexer.engine.sessions.write import check_name
 from indexer.sessions import CommitRecord, Session
 from indexer.sessions.content import text_of
@@ -100,7 +99,7 @@ def fork(
     the other does from then on, until one is merged.
     """
     check_name(new)
-    author = checked_author(engine, agent)
+    author = engine.sessions.author(agent)
     request = engine.sessions.request
     if request is None or not request.again:
         engine.sessions.check_free(new)
@@ -131,7 +130,7 @@ class NamedDocument(TypedDict):
 
 def rename(engine: Engine, name: str, new: str, *, agent: str | None = None) -> NamedDocument:
     """Call a session something else; its ids stay what they are."""
-    engine.sessions.rename(name, check_name(new), checked_author(engine, agent))
+    engine.sessions.rename(name, check_name(new), engine.sessions.author(agent))
     return {"name": new, "was": name}
 
 
@@ -140,7 +139,7 @@ def delete(engine: Engine, name: str, *, agent: str | None = None) -> NamedDocum
 
     Its name is free again, and `session restore` brings it back until `compact` is asked for.
     """
-    engine.sessions.delete(name, checked_author(engine, agent))
+    engine.sessions.delete(name, engine.sessions.author(agent))
     return {"name": name, "was": name}
 
 
@@ -148,7 +147,7 @@ def restore(
     engine: Engine, name: str, *, new: str | None = None, agent: str | None = None
 ) -> NamedDocument:
     """Bring back the session that was deleted last under a name, as another one on request."""
-    author = checked_author(engine, agent)
+    author = engine.sessions.author(agent)
     to = engine.sessions.restore(name, None if new is None else check_name(new), author)
     return {"name": to, "was": name}
 
@@ -172,7 +171,7 @@ def merge_sessions(
 
     What both sides changed is what the branch says, being later. With `check` it is only told.
     """
-    author = checked_author(engine, agent)
+    author = engine.sessions.author(agent)
     sessions = engine.sessions
     branch = sessions.apart(other)
     if check:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from indexer.core.arguments import Count, Whole
 from indexer.core.secrets import check_secrets
 from indexer.engine.documents import JsonObject
-from indexer.engine.sessions.author import checked_author
 from indexer.engine.sessions.write import SessionContentError, said_anew
 from indexer.errors import ArgumentsError
 from indexer.sessions import CommitRecord, Note, Plan, Session
@@ -76,7 +75,7 @@ def set_block(
             plans.append(session.plan_set(node_id, changes).behind(len(plans)))
         return plans
 
-    session, plans = engine.sessions.write_together(name, plan, checked_author(engine, agent))
+    session, plans = engine.sessions.write_together(name, plan, engine.sessions.author(agent))
     record = plans[-1].record
     node_id = record.node_id if isinstance(record, CommitRecord) else str(record.data["id"])
     node = session.state.work().node(node_id)

@@ -14,6 +14,7 @@ from indexer.core.clock import Clock
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.tokens import TiktokenCounter
 from indexer.engine.documents import JsonObject
+from indexer.engine.frames.agents import check_writer
 from indexer.engine.sessions.names import SessionNames, SessionUnknownError
 from indexer.errors import CorruptError
 from indexer.sessions import OpRecord, Plan, Record, Session, record_from_json
@@ -29,7 +30,7 @@ from indexer.sessions.stored import (
 )
 from indexer.sessions.stored_records import RecordRow, row_of
 from indexer.store.database import Database
-from indexer.store.frames import FrameBatch
+from indexer.store.frames import FrameBatch, FrameStore
 from indexer.store.sessions import SessionHead, SessionName, SessionRows, SessionStore
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class OpenSessions:
         self._records = records
         self.clock = clock
         self.counter = counter
-        self.store = SessionStore(database)
+        self.store, self._agents = SessionStore(database), FrameStore(database)
         self.request: Request | None = None
         """The request that is being carried out; only the writing thread has one."""
         self._lock = threading.RLock()
@@ -161,6 +162,12 @@ class OpenSessions:
                     held -= len(self._open.pop(sid).session.state.records)
 
     # -- writing, from the owner's writing thread
+
+    def author(self, agent: str | None) -> str | None:
+        """In whose name a session is changed: nobody's, or that of an agent that may write."""
+        if agent is not None:
+            check_writer(self._agents, agent)
+        return agent
 
     def write(
         self, name: str, plan: Callable[[Session], Plan], author: str | None = None

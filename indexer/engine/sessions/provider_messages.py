@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from indexer.core.secrets import check_secrets
-from indexer.engine.sessions.author import checked_author
 from indexer.engine.sessions.read import ChatFormat
 from indexer.engine.sessions.write import SessionContentError, checked_size
 from indexer.sessions import CommitRecord, Session
@@ -59,7 +58,7 @@ def append_message(
             raise SessionContentError("the message holds nothing")
         return _message_document(session, records, warnings)
 
-    return engine.sessions.write_several(name, add, _message_again, checked_author(engine, agent))
+    return engine.sessions.write_several(name, add, _message_again, engine.sessions.author(agent))
 
 
 def _message_document(

@@ -9,7 +9,6 @@ from indexer.core.arguments import Count, Whole
 from indexer.core.frames import FRAME_ATTRIBUTE
 from indexer.engine.documents import JsonObject
 from indexer.engine.search.compose import ContextDocument, compose
-from indexer.engine.sessions.author import checked_author
 from indexer.sessions import CommitRecord, Placement, Session, make_content
 from indexer.sessions import context as attributes
 from indexer.sessions.context import KIND, NODE_TYPE
@@ -82,7 +81,7 @@ def pull(
     appended, or nothing is.
     """
     sessions = engine.sessions
-    author = checked_author(engine, agent)
+    author = engine.sessions.author(agent)
     # A session that does not exist is refused before anything is composed.
     sessions.open(name)
     composed = compose(

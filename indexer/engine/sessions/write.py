@@ -9,7 +9,6 @@ from indexer.core.arguments import Count, Whole, exactly_one, one_of
 from indexer.core.canonical import canonical_json
 from indexer.core.secrets import check_secrets
 from indexer.engine.documents import JsonObject
-from indexer.engine.sessions.author import checked_author
 from indexer.errors import ArgumentsError, UsageError
 from indexer.sessions import (
     CommitRecord,
@@ -110,7 +109,7 @@ def new(
         counter=engine.counter,
         budget=TokenBudget(budget, on_budget or WARN),
         prune=policy,
-        author=checked_author(engine, agent),
+        author=engine.sessions.author(agent),
     )
     made = engine.sessions.create(name, session)
     return {
@@ -234,7 +233,7 @@ def append(
     if not allow_secrets:
         _check_secrets(content, where, note)
     session, plan = engine.sessions.write(
-        name, lambda s: s.plan_append(content, where, note), checked_author(engine, agent)
+        name, lambda s: s.plan_append(content, where, note), engine.sessions.author(agent)
     )
     return _committed(session, plan)
 
@@ -280,7 +279,7 @@ def edit(
             _check_secrets(content, where, note)
         return session.plan_edit(target, content, where, note)
 
-    session, done = engine.sessions.write(name, plan, checked_author(engine, agent))
+    session, done = engine.sessions.write(name, plan, engine.sessions.author(agent))
     assert isinstance(done.record, CommitRecord)
     return {**_committed(session, done), "target": done.record.reply_to}
 
@@ -336,7 +335,7 @@ def annotate(
     if not allow_secrets:
         check_secrets(SessionContentError, "reason", reason)
     session, plan = engine.sessions.write(
-        name, lambda s: s.plan_annotate(target, priority, reason), checked_author(engine, agent)
+        name, lambda s: s.plan_annotate(target, priority, reason), engine.sessions.author(agent)
     )
     commit = op_data(plan)["target"]
     return {"id": session.state.log.node_of(commit), "commit": commit, "priority": priority}
@@ -356,7 +355,7 @@ class SealedDocument(TypedDict):
 
 def commit(engine: Engine, name: str, *, agent: str | None = None) -> SealedDocument:
     """Seal the cycle."""
-    _, plan = engine.sessions.write(name, lambda s: s.plan_commit(), checked_author(engine, agent))
+    _, plan = engine.sessions.write(name, lambda s: s.plan_commit(), engine.sessions.author(agent))
     data = op_data(plan)
     return {
         "cycle": data["cycle"],
@@ -394,7 +393,7 @@ def move(
         known = session.state.history.regions
         return session.plan_move(node, known.get(parent, parent), offset)
 
-    _, done = engine.sessions.write(name, plan, checked_author(engine, agent))
+    _, done = engine.sessions.write(name, plan, engine.sessions.author(agent))
     data = op_data(done)
     again = data.get("again")
     return {
@@ -416,7 +415,7 @@ class RemovedDocument(TypedDict):
 
 def remove(engine: Engine, name: str, node: str, *, agent: str | None = None) -> RemovedDocument:
     """Take a node out of the working tree."""
-    engine.sessions.write(name, lambda s: s.plan_remove(node), checked_author(engine, agent))
+    engine.sessions.write(name, lambda s: s.plan_remove(node), engine.sessions.author(agent))
     return {"removed": node}
 
 
@@ -449,7 +448,7 @@ def group(
         parent=parent, node_type=node_type, offset=offset, ttl=ttl, priority=priority, id=id
     )
     _, plan = engine.sessions.write(
-        name, lambda s: s.plan_group(where, removable=removable), checked_author(engine, agent)
+        name, lambda s: s.plan_group(where, removable=removable), engine.sessions.author(agent)
     )
     data = op_data(plan)
     return {"id": data["node"]["id"], "parent": data["parent"], "cycle": data["node"]["cycle"]}

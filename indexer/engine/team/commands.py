@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 from indexer.core import paths
@@ -22,10 +22,9 @@ from indexer.engine.team.notes import (
     Taken,
     as_note,
     due_notes,
-    give_notes,
+    note_exchange,
     shares_notes,
-    standing_of,
-    take_notes,
+    store_name,
 )
 from indexer.errors import UsageError
 from indexer.shared.base import COARSE_SECONDS, Entry, ReadOnlyError, SharedError
@@ -38,6 +37,7 @@ from indexer.store.share_queue import ShareQueue
 if TYPE_CHECKING:
     from indexer.engine.frames.heads import HeadCache
     from indexer.engine.frames.opened import Frames
+    from indexer.engine.frames.types import DeclaredTypes
     from indexer.engine.workspace import Engine
 
 WITHOUT_KEY: Final = (
@@ -106,8 +106,8 @@ def shared_status(engine: Engine) -> SharedStatusDocument:
     if member is None:
         return document
     if settings.values[SETTING] and member.team_key:
-        standing = standing_of(engine, member)
-        document["notes_due"] = 0 if member.read_only else len(due_notes(engine, standing.given)[0])
+        standing, store = queue.notes_standing(store_name(member)), engine.frames.store
+        document["notes_due"] = 0 if member.read_only else len(due_notes(store, standing.given)[0])
         document["notes_exchanged_at"] = iso_utc(standing.at_ns) if standing.at_ns else None
     document |= {"url": masked(member.url), "detects": WITH_KEY if member.team_key else WITHOUT_KEY}
     # A connection of its own: the writer's may be in use on another thread.
@@ -144,14 +144,14 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDo
     That is all that is due, and the results behind the present frames; with `notes` under
     [shared] also the notes, signed.
     """
-    exchange = _exchange(engine)
+    exchange = _exchange(engine.frames.declared, lambda: engine.exchange)
     client = exchange.client
     if not client.may_write:
         raise ReadOnlyError(
             "this member only reads the team's store",
             hint="take `read_only` out of [shared] to share what is computed here",
         )
-    with_notes = shares_notes(engine, client)
+    with_notes = shares_notes(engine.frames.declared.settings, client.member)
     before = exchange.tally.pushed
     exchange.catch_up()
     _raise_problem(client)
@@ -165,7 +165,7 @@ def shared_push(engine: Engine, *, progress: Progress | None = None) -> PushedDo
         if progress is not None:
             progress(len(group))
     begin(progress, "giving notes to the team")
-    given = give_notes(engine, client, everything=True) if with_notes else Given(0, 0)
+    given = note_exchange(engine, client).give(everything=True) if with_notes else Given(0, 0)
     return {
         "pushed": exchange.tally.pushed - before,
         "offered": len(keys),
@@ -192,9 +192,9 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDo
     Every result of the namespace that is not known, for work without the server; with `notes`
     under [shared] also the notes of others, as theirs.
     """
-    exchange = _exchange(engine)
+    exchange = _exchange(engine.frames.declared, lambda: engine.exchange)
     client = exchange.client
-    with_notes = shares_notes(engine, client)
+    with_notes = shares_notes(engine.frames.declared.settings, client.member)
     before = dict(client.refused)
     after: bytes | None = b""
     pulled = seen = 0
@@ -212,7 +212,7 @@ def shared_pull(engine: Engine, *, progress: Progress | None = None) -> PulledDo
         seen += len(entries)
         if progress is not None:
             progress(len(entries))
-    taken = take_notes(engine, client, everything=True) if with_notes else Taken(0, 0)
+    taken = note_exchange(engine, client).take(everything=True) if with_notes else Taken(0, 0)
     exchange.note_refused()
     refused = {
         reason: count - before.get(reason, 0)
@@ -256,7 +256,7 @@ def shared_gc(engine: Engine, unused_seconds: Unused, *, dry_run: bool = False) 
     The store's own clock counts. Uses are noted once a day, so a time is a day or more; 0 drops
     everything that nobody computes just now.
     """
-    client = _exchange(engine).client
+    client = _exchange(engine.frames.declared, lambda: engine.exchange).client
     if not client.may_write:
         raise ReadOnlyError(
             "this member only reads the team's store", hint="let a member who may write do it"
@@ -265,11 +265,11 @@ def shared_gc(engine: Engine, unused_seconds: Unused, *, dry_run: bool = False) 
     return {"dropped": dropped.entries, "bodies": dropped.bodies, "dry_run": dry_run}
 
 
-def _exchange(engine: Engine) -> Exchange:
-    engine.frames.declared.refresh()
-    exchange = engine.exchange
+def _exchange(declared: DeclaredTypes, exchange_now: Callable[[], Exchange | None]) -> Exchange:
+    declared.refresh()
+    exchange = exchange_now()
     if exchange is None:
-        if "shared.url" in engine.frames.declared.settings.refused:
+        if "shared.url" in declared.settings.refused:
             raise NoTeamError(
                 "this workspace shares nothing: its merkle.toml is not trusted with an address",
                 hint=f"{TRUST}; or set MERKLE_SHARED_URL",

@@ -5,16 +5,11 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from indexer.engine.team.notes import give_notes, take_notes
+from indexer.engine.team.notes import NoteExchange
 from indexer.errors import MerkleError
 from indexer.shared.base import SharedError
-from indexer.shared.client import Client, Membership
-from indexer.store.share_queue import ShareQueue
-
-if TYPE_CHECKING:
-    from indexer.engine.workspace import Engine
 
 LOOK_EVERY: Final = 10.0
 """Seconds between two looks for others' notes where no server tells of them."""
@@ -27,18 +22,17 @@ PATIENCE: Final = 0.25
 
 
 class NoteCourier:
-    """Exchanges notes on a thread of its own, over a connection of its own.
+    """Exchanges notes on a thread of its own, over a connection that it has to itself.
 
     What is due is known by what is stored, so a service that dies, or a server that is away, only
     delays it. Nothing waits for this thread.
     """
 
-    def __init__(self, engine: Engine, member: Membership) -> None:
-        self.member = member
+    def __init__(self, notes: NoteExchange) -> None:
+        self.member = notes.client.member
         self.problem: str | None = None
         """Why notes are not exchanged now."""
-        self._engine = engine
-        self._client = Client(member)
+        self._notes, self._client = notes, notes.client
         self._refused = 0
         self._ending = threading.Event()
         self._told, self._tells = socket.socketpair()
@@ -85,12 +79,10 @@ class NoteCourier:
 
     def _exchange(self) -> None:
         # Taken first: that tells whether the store is still the one that was given notes before.
-        unsound = take_notes(self._engine, self._client).unsound
+        unsound = self._notes.take().unsound
         total = self._client.refused.total()
         refused, self._refused = unsound + total - self._refused, total
         if refused:
-            self._engine.on_writing_thread(
-                lambda: ShareQueue(self._engine.database).add_refused(refused)
-            )
+            self._notes.add_refused(refused)
         if self._client.may_write:
-            give_notes(self._engine, self._client)
+            self._notes.give()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core import paths
@@ -127,15 +127,15 @@ def _forgotten(trees: TreeStore, prefix: str = "") -> str | None:
     )
 
 
-def _is_manifest(engine: Engine, text: str) -> bool:
+def _is_manifest(store: Callable[[], FrameStore], trees: TreeStore, text: str) -> bool:
     """Whether a manifest is meant; digits that begin a root's id too are refused."""
     if text.startswith(PREFIX):
-        find_manifest(engine.frames.store, text)
+        find_manifest(store(), text)
         return True
-    # Asked of the store only where it could be one: a damaged journal hides no root.
-    if not is_id_prefix(text) or not has_manifest(engine.frames.store, text):
+    # The store is opened only where it could be one: a damaged journal hides no root.
+    if not is_id_prefix(text) or not has_manifest(store(), text):
         return False
-    if engine.trees.roots_by_prefix(text):
+    if trees.roots_by_prefix(text):
         raise UnknownRootError(
             f"{text} begins a root's id and a manifest's",
             hint=f"write {PREFIX}{text}, or more digits",
@@ -145,7 +145,8 @@ def _is_manifest(engine: Engine, text: str) -> bool:
 
 def diff(engine: Engine, old: str, new: str) -> DiffDocument:
     """What differs between two recorded roots, or between two recorded manifests."""
-    kinds = [_is_manifest(engine, text) for text in (old, new)]
+    trees = engine.trees
+    kinds = [_is_manifest(lambda: engine.frames.store, trees, text) for text in (old, new)]
     if all(kinds):
         return compare_manifests(engine.frames.store, old, new)
     if any(kinds):
@@ -153,7 +154,6 @@ def diff(engine: Engine, old: str, new: str) -> DiffDocument:
             f"one of {old} and {new} is a manifest, the other is not",
             hint="compare two manifests or two roots",
         )
-    trees = engine.trees
     before, after = find_root(trees, old), find_root(trees, new)
     changes = trees.changes_between(before.seq, after.seq)
     summary = summarize(changes)

@@ -13,7 +13,7 @@ class RecordedTree:
     """What the store has of the tree, as far as somebody has asked for it."""
 
     def __init__(self, store: TreeStore) -> None:
-        self._store = store
+        self._store = self.store = store
         self._tree: Tree | None = None
         self._listings: dict[str, Listing] | None = None
         """The stat cache as a walk has read it, in case that the whole tree is needed after all."""

@@ -91,7 +91,7 @@ def report(
     # Refused before the workspace is walked.
     since = None if base is None else find_root(engine.trees, base).root.hex()
     if engine.served:
-        status, present = recorded_status(engine, "current"), engine.tree
+        status, present = recorded_status(engine.frames, engine.recorded, "current"), engine.tree
     else:
         status, tree = present_status(engine, progress)
         present = tree or engine.tree

@@ -180,11 +180,11 @@ def why_ignored(engine: Engine, path: str) -> WhyIgnoredDocument:
     text, path = path, paths.parse(path)
     # Not by pathlib, which fails on a name that is longer than any can be.
     is_folder = os.path.isdir(engine.root / paths.text_to_os(path)) or text.endswith("/")
-    rule = engine.scopes.judge(path, is_folder) if path else None
+    rule = engine.disk.scopes.judge(path, is_folder) if path else None
     kept_by = None
     if rule is None and path:
         parent, name = paths.split(path)
-        kept_by = engine.scopes.of(parent).why(paths.text_to_bytes(name), is_folder)
+        kept_by = engine.disk.scopes.of(parent).why(paths.text_to_bytes(name), is_folder)
     named = rule or kept_by
     return {
         "path": path,

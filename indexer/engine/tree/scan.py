@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from indexer.core import filestat, paths
 from indexer.core.changes import (
     Change,
+    Counts,
     Node,
     count,
     find_renames,
@@ -23,23 +24,26 @@ from indexer.core.garbage import no_cycle_collection
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Tree
-from indexer.engine.tree.recorded import RecordedTree
-from indexer.engine.tree.results import ScanDocument, pairs, scan_document
-from indexer.engine.tree.root import (
+from indexer.engine.tree.disk import (
+    Disk,
     UnavailableError,
     database_files,
     is_bare,
     refuse_emptying,
 )
+from indexer.engine.tree.recorded import RecordedTree
+from indexer.engine.tree.results import ScanDocument, pairs, scan_document
 from indexer.scan import reconcile as reconciling
 from indexer.scan.assemble import assemble
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous, TreeBefore
 from indexer.scan.reconcile import Reconciled
 from indexer.scan.walk import Observed, Remark, Walker
 from indexer.store.roots import Remarks, Root
-from indexer.store.trees import Batch, Listings, TreeStore
+from indexer.store.trees import Batch
 
 if TYPE_CHECKING:
+    from indexer.engine.durable.journal import Records
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.make.events import Event
     from indexer.engine.workspace import Engine
 
@@ -72,24 +76,30 @@ def record_everything(
     on_folder: OnFolder | None = None,
 ) -> ScanDocument:
     """A scan of everything, for whatever cause."""
-    started, head = engine.looking_since, engine.trees.head()
-    before = _tree_for_telling(engine)
+    disk, recorded, head = engine.disk, engine.recorded, engine.trees.head()
+    started, told_of = disk.looking_since, engine.told_tree
+    carried: list[Event] = []
     with no_cycle_collection():
         looked = look(
-            engine,
-            force=force,
-            accept_empty=accept_empty,
-            progress=progress,
-            on_folder=on_folder,
-        )
+            disk, recorded,
+            force=force, accept_empty=accept_empty, progress=progress, on_folder=on_folder,
+        )  # fmt: skip
         begin(progress, "recording what changed")
-        root, changes, carried = _record_look(engine, looked, cause)
-    _tell(engine, root, changes, carried, before)
+        tree, at_ns = looked.tree, disk.clock.now_ns()
+        changes = [] if tree is None or head is None else tree_changes(recorded.tree, tree)
+        counts = count(changes)
+        if tree is not None and counts.renamed:
+            carried = _carried(engine.frames, engine.records, tree, changes)
+        root = _record_look(recorded, looked, changes, counts, cause, at_ns)
+        if tree is not None and head is None and (engine.subscribers or engine.frame_subscribers):
+            # Everything is new, and only who is told has need of it piece by piece.
+            changes = first_changes(tree)
+        recorded.changed = [change.path for change in changes[:_KEPT]]
+    engine.publish(root, changes, carried, told_of)
     # The root already counted what it stands for; without changes it stands for an older step.
     return scan_document(
-        root, [root] if root != head else [], looked.hashed, len(carried),
-        Remarks(pairs(looked.skipped), pairs(looked.unreadable)),
-        engine.clock.monotonic() - started,
+        root, [root] if root != head else [], looked.hashed, len(carried), looked.remarks,
+        disk.clock.monotonic() - started,
     )  # fmt: skip
 
 
@@ -101,12 +111,12 @@ def reconcile(
     Each comes with whether everything below it has to be looked at too. Returns the root,
     what changed, and the paths that were still being written and need another look.
     """
-    told_of = _tree_for_telling(engine)
-    again = look_again(engine, list(dirty), on_folder=on_folder)
+    disk, recorded, told_of = engine.disk, engine.recorded, engine.told_tree
+    again = look_again(disk, recorded.tree, list(dirty), on_folder=on_folder)
     head = engine.trees.head()
     assert head is not None
-    changes = tree_changes(engine.tree, again.tree)
-    before = engine.recorded.remarks
+    changes = tree_changes(recorded.tree, again.tree)
+    before = recorded.remarks
     remarks = Remarks(
         _merged(before.skipped, again, again.skipped),
         _merged(before.unreadable, again, again.unreadable),
@@ -114,15 +124,18 @@ def reconcile(
     moved = None if remarks == before else remarks
     carried: list[Event] = []
     if changes:
-        head, carried = _store(engine, again.tree, changes, "watch", moved, None)
+        counts, at_ns = count(changes), disk.clock.now_ns()
+        if counts.renamed:
+            carried = _carried(engine.frames, engine.records, again.tree, changes)
+        head = engine.trees.record(Batch(again.tree, changes, "watch", at_ns, *counts, moved))
     elif moved is not None:
         engine.trees.put_remarks(moved)
-    engine.recorded.replace(again.tree, remarks, listed=False)
-    if not again.linked <= engine.recorded.linked:
-        known = (path for path in engine.recorded.linked if again.tree.get(path) is not None)
-        others = _other_names(engine.root, again.tree, again.linked)
-        engine.recorded.linked = frozenset(again.linked.union(known, others))
-    _tell(engine, head, changes, carried, told_of)
+    recorded.replace(again.tree, remarks, listed=False)
+    if not again.linked <= recorded.linked:
+        known = (path for path in recorded.linked if again.tree.get(path) is not None)
+        others = _other_names(disk.root, again.tree, again.linked)
+        recorded.linked = frozenset(again.linked.union(known, others))
+    engine.publish(head, changes, carried, told_of)
     return head, changes, again.unsettled
 
 
@@ -165,10 +178,10 @@ def tree_as_on_disk(engine: Engine, *named: str) -> Tree:
     if engine.served:
         look_at_files(engine, named)
         return engine.tree
-    if engine.has_looked_first:
-        return look(engine).tree or engine.tree
+    if engine.disk.first is not None:
+        return look(engine.disk, engine.recorded).tree or engine.tree
     around = (each for path in named for each in all_of(engine.root, path))
-    return look_again(engine, dict.fromkeys(around)).tree
+    return look_again(engine.disk, engine.tree, dict.fromkeys(around)).tree
 
 
 def look_at_files(engine: Engine, shown: Iterable[str]) -> bool:
@@ -188,13 +201,12 @@ def look_at_files(engine: Engine, shown: Iterable[str]) -> bool:
     return any(_known(before, path) != _known(engine.tree, path) for path in doubtful)
 
 
-def untold(engine: Engine) -> list[str]:
+def untold(root: Path, recorded: RecordedTree) -> list[str]:
     """The files that are not what is recorded, of those that change without an event.
 
     They have another name besides, under which they are changed, or could not be read. Any thread
     may ask.
     """
-    recorded, root = engine.recorded, engine.root
     unread = (path for path, _ in recorded.remarks.unreadable)
     doubtful = (*recorded.linked, *unread)
     # Most have none, and then nobody loads the tree for it.
@@ -222,77 +234,46 @@ def _known(tree: Tree, path: str) -> tuple[object, ...] | None:
 
 
 def _record_look(
-    engine: Engine, looked: Looked, cause: str
-) -> tuple[Root, list[Change], list[Event]]:
-    head, recorded = engine.trees.head(), engine.recorded
-    recorded.linked = looked.linked
-    remarks = Remarks(pairs(looked.skipped), pairs(looked.unreadable))
-    if looked.tree is None:
-        assert head is not None
-        if remarks != engine.trees.remarks():
-            engine.trees.put_remarks(remarks)
-        recorded.replace(None, remarks, listed=False)
-        recorded.changed = []
-        return head, [], []
-    tree = looked.tree
-    listings = recorded.listings_of(tree)
-    changes: list[Change] = []
-    carried: list[Event] = []
-    if head is None:
-        # Everything is new, and only who is told has need of it piece by piece.
-        if engine.subscribers or engine.frame_subscribers:
-            changes = first_changes(tree)
-        nodes = looked.nodes or nodes_of(tree.algorithm, paths.ROOT, tree.root)
-        batch = Batch(
-            tree, (), cause, engine.clock.now_ns(), len(nodes), 0, 0, 0, remarks, listings, nodes
-        )
-        head = engine.trees.record(batch)
-    elif changes := tree_changes(engine.tree, tree):
-        head, carried = _store(engine, tree, changes, cause, remarks, listings)
-    else:
-        engine.trees.refresh(listings, head.seq, remarks)
-    recorded.replace(tree, remarks, listed=True)
-    recorded.changed = [change.path for change in changes[:_KEPT]]
-    return head, changes, carried
-
-
-def _store(
-    engine: Engine,
-    tree: Tree,
+    recorded: RecordedTree,
+    looked: Looked,
     changes: list[Change],
+    counts: Counts,
     cause: str,
-    remarks: Remarks | None,
-    listings: Listings | None,
-) -> tuple[Root, list[Event]]:
-    """Record a tree, after the notes of renamed nodes have been carried along."""
-    counts = count(changes)
-    at_ns = engine.clock.now_ns()
-    carried: list[Event] = []
-    if counts.renamed:
-        # Imported late: most batches rename nothing, and a scan needs nothing else of frames.
-        from indexer.engine.frames.carrying import carry
+    at_ns: int,
+) -> Root:
+    """Record what a look at everything found; `changes` are against what was recorded before."""
+    store, tree, remarks = recorded.store, looked.tree, looked.remarks
+    head = store.head()
+    recorded.linked = looked.linked
+    if tree is None:
+        assert head is not None
+        if remarks != store.remarks():
+            store.put_remarks(remarks)
+        recorded.replace(None, remarks, listed=False)
+        return head
+    listings = recorded.listings_of(tree)
+    if head is None:
+        nodes = looked.nodes or nodes_of(tree.algorithm, paths.ROOT, tree.root)
+        head = store.record(
+            Batch(tree, (), cause, at_ns, len(nodes), 0, 0, 0, remarks, listings, nodes)
+        )
+    elif changes:
+        head = store.record(Batch(tree, changes, cause, at_ns, *counts, remarks, listings))
+    else:
+        store.refresh(listings, head.seq, remarks)
+    recorded.replace(tree, remarks, listed=True)
+    return head
 
-        # First: when this fails or is cut off, the next look finds the same renames again.
-        carried = carry(engine.frames, engine.records, tree, find_renames(changes))
-    batch = Batch(tree, changes, cause, at_ns, *counts, remarks, listings)
-    return engine.trees.record(batch), carried
 
+def _carried(frames: Frames, records: Records, tree: Tree, changes: list[Change]) -> list[Event]:
+    """Carry the notes of renamed nodes along, before the tree is recorded.
 
-def _tree_for_telling(engine: Engine) -> Tree | None:
-    """The tree before a batch, where somebody is to be told what the batch did to notes."""
-    return engine.tree if engine.frame_subscribers and engine.trees.head() is not None else None
+    When this fails or is cut off, the next look finds the same renames again.
+    """
+    # Imported late: most batches rename nothing, and a scan needs nothing else of frames.
+    from indexer.engine.frames.carrying import carry
 
-
-def _tell(
-    engine: Engine, root: Root, changes: list[Change], carried: list[Event], before: Tree | None
-) -> None:
-    """Tell subscribers what changed, then which notes came along and which hold no longer."""
-    if changes:
-        engine.publish(root, changes)
-        moved = list(carried)
-        if before is not None:
-            moved += engine.note_labels.after_batch(before, engine.tree, changes, carried)
-        engine.publish_frames(sorted(moved, key=lambda event: event.path))
+    return carry(frames, records, tree, find_renames(changes))
 
 
 def _merged(
@@ -325,9 +306,15 @@ class Looked(NamedTuple):
     nodes: Sequence[Node] = ()
     """All there are, where they were put together on the way."""
 
+    @property
+    def remarks(self) -> Remarks:
+        """What was skipped and what could not be read, as it is stored."""
+        return Remarks(pairs(self.skipped), pairs(self.unreadable))
+
 
 def look(
-    engine: Engine,
+    disk: Disk,
+    recorded: RecordedTree,
     *,
     force: bool = False,
     accept_empty: bool = False,
@@ -335,32 +322,32 @@ def look(
     on_folder: OnFolder | None = None,
 ) -> Looked:
     """Walk the workspace and put together its present tree, storing nothing."""
-    engine.check_root()
-    head = engine.trees.head()
-    observed, first = engine.take_first_look(), head is None
+    disk.check_root()
+    head = recorded.store.head()
+    observed, first = disk.take_first_look(), head is None
     if observed is None or force or on_folder is not None:
-        before, first = _before(engine.recorded, engine.trees, engine.algorithm.size)
+        before, first = _before(recorded, disk.algorithm.size)
         known = None if head is None else head.totals.nodes
         begin(progress, "reading every file again" if force else "scanning", "entries", known)
         walker = Walker(
-            engine.root, engine.algorithm, engine.scopes, before, engine.clock.now_ns(),
+            disk.root, disk.algorithm, disk.scopes, before, disk.clock.now_ns(),
             trust=not force, on_folder=on_folder, progress=progress,
-            own=database_files(engine.layout), between=engine.between,
-            large=None if force else engine.large,
+            own=database_files(disk.layout), between=disk.between,
+            large=None if force else disk.large,
         )  # fmt: skip
-        with _available(engine.root):
+        with _available(disk.root):
             observed = walker.walk()
-    engine.recorded.looked_at = True
+    recorded.looked_at = True
     begin(progress, "comparing")
     linked = frozenset(observed.linked)
     if observed.unchanged and not first:
         return Looked(None, observed.hashed, observed.skipped, observed.unreadable, linked)
-    old = Tree.empty(engine.algorithm) if first else engine.tree
+    old = Tree.empty(disk.algorithm) if first else recorded.tree
     if not accept_empty:
-        _refuse_sudden_emptiness(engine.root, observed, old)
+        _refuse_sudden_emptiness(disk.root, observed, old)
     folder = assemble(old, observed)
     assert folder is not None
-    tree = Tree(engine.algorithm, folder)
+    tree = Tree(disk.algorithm, folder)
     nodes = _nodes(tree, observed)
     return Looked(tree, observed.hashed, observed.skipped, observed.unreadable, linked, nodes)
 
@@ -372,13 +359,13 @@ def _nodes(tree: Tree, observed: Observed) -> list[Node]:
     return nodes + [node for each in stored.values() for node in each.nodes]
 
 
-def _before(recorded: RecordedTree, trees: TreeStore, id_size: int) -> tuple[Previous, bool]:
+def _before(recorded: RecordedTree, id_size: int) -> tuple[Previous, bool]:
     """What is known, by the cheapest way, and whether this is the first scan ever."""
     if recorded.in_memory:
         return TreeBefore(recorded.tree), False
-    if trees.head() is None:
+    if recorded.store.head() is None:
         return NothingBefore(), True
-    listings = trees.listings()
+    listings = recorded.store.listings()
     if listings is None:
         return TreeBefore(recorded.tree), False
     recorded.remember(listings)
@@ -405,23 +392,23 @@ def _refuse_sudden_emptiness(root: Path, observed: Observed, old: Tree) -> None:
 
 
 def look_again(
-    engine: Engine,
+    disk: Disk,
+    before: Tree,
     dirty: Iterable[tuple[str, bool]],
     *,
-    on_folder: Callable[[str], None] | None = None,
+    on_folder: OnFolder | None = None,
 ) -> Reconciled:
     """The tree after looking at the named paths only."""
-    engine.check_root()
-    before = engine.tree
+    disk.check_root()
     walker = Walker(
-        engine.root, engine.algorithm, engine.scopes, TreeBefore(before), engine.clock.now_ns(),
-        on_folder=on_folder, own=database_files(engine.layout), between=engine.between,
-        large=engine.large,
+        disk.root, disk.algorithm, disk.scopes, TreeBefore(before), disk.clock.now_ns(),
+        on_folder=on_folder, own=database_files(disk.layout), between=disk.between,
+        large=disk.large,
     )  # fmt: skip
-    with _available(engine.root):
+    with _available(disk.root):
         found = reconciling.reconcile(walker, before, dirty)
-    if before.root.entries and not found.tree.root.entries and is_bare(engine.root):
-        raise refuse_emptying(engine.root, before.root.totals.nodes)
+    if before.root.entries and not found.tree.root.entries and is_bare(disk.root):
+        raise refuse_emptying(disk.root, before.root.totals.nodes)
     return found
 
 
@@ -437,14 +424,14 @@ def all_of(root: Path, path: str) -> list[tuple[str, bool]]:
     return [(path, True)]
 
 
-def known_scan(engine: Engine, before: Root, tree: Tree, seconds: float) -> ScanDocument:
+def known_scan(recorded: RecordedTree, before: Root, tree: Tree, seconds: float) -> ScanDocument:
     """The result of a scan that looks at nothing: what a service has recorded since a root.
 
     It is true where the service has just shown that no event is left that it has not seen.
     """
-    head = engine.trees.head()
+    head = recorded.store.head()
     assert head is not None
-    since = engine.trees.roots(head.seq - before.seq) if head.seq > before.seq else []
-    moved = tree_changes(tree, engine.tree) if since else []
+    since = recorded.store.roots(head.seq - before.seq) if head.seq > before.seq else []
+    moved = tree_changes(tree, recorded.tree) if since else []
     read = sum(each.new is not None and each.new.kind is Kind.FILE for each in moved)
-    return scan_document(head, since, read, 0, engine.recorded.remarks, seconds)
+    return scan_document(head, since, read, 0, recorded.remarks, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.core import paths
@@ -38,7 +39,7 @@ def changes(engine: Engine) -> DiffDocument:
     recorded, present = engine.tree, tree_as_on_disk(engine, paths.ROOT)
     commit = last_commit(engine.root)
     if commit is not None:
-        found, read = _since(engine, present, commit)
+        found, read = _since(engine.root, engine.disk.scopes, present, commit)
         return _document(engine.frames, f"{COMMIT}{commit.id}", present, found, read)
     found = tree_changes(recorded, present)
     if found or engine.trees.count_roots() < 2:
@@ -47,20 +48,18 @@ def changes(engine: Engine) -> DiffDocument:
 
 
 def _since(
-    engine: Engine, tree: Tree, commit: Commit
+    root: Path, scopes: Scopes, tree: Tree, commit: Commit
 ) -> tuple[list[Change], dict[str, Symbols | None]]:
     """The files that differ from a commit, and the symbols that it has in those that changed."""
     now = {path: entry for path, entry in tree.walk() if entry.folder is None}
     found = [Change(path, None, entry) for path, entry in now.items() if path not in commit.files]
     doubtful = [
-        path
-        for path, blob in commit.files.items()
-        if _may_differ(engine.scopes, now, commit, path, blob)
+        path for path, blob in commit.files.items() if _may_differ(scopes, now, commit, path, blob)
     ]
     read: dict[str, Symbols | None] = {}
     objects = (commit.files[path].object for path in doubtful)
-    for path, content in zip(doubtful, contents(engine.root, objects), strict=False):
-        old = _entry(engine.algorithm, commit.files[path].kind, content)
+    for path, content in zip(doubtful, contents(root, objects), strict=False):
+        old = _entry(tree.algorithm, commit.files[path].kind, content)
         new = now.get(path)
         if new is None or (old.kind, old.content_id) != (new.kind, new.content_id):
             found.append(Change(path, old, new))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core.changes import Summary, summarize, tree_changes
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.progress import Progress
 from indexer.core.tree import Tree
+from indexer.engine.tree.disk import UnavailableError
 from indexer.engine.tree.lost import lost_documents
+from indexer.engine.tree.recorded import RecordedTree
 from indexer.engine.tree.results import (
     COUNTED,
     ChangesDocument,
     StatusDocument,
     status_document,
 )
-from indexer.engine.tree.root import UnavailableError
 from indexer.engine.tree.scan import look
 from indexer.store.roots import Remarks
 
 if TYPE_CHECKING:
+    from indexer.engine.frames.opened import Frames
     from indexer.engine.workspace import Engine
 
 LARGEST: Final = 5
@@ -42,49 +43,47 @@ def present_status(
     engine: Engine, progress: Progress | None = None
 ) -> tuple[StatusDocument, Tree | None]:
     """The same, with the tree that is on disk where it could be looked at."""
-    if engine.trees.head() is None:
-        return describe(engine, "missing", _NO_CHANGES, [], [], None), None
+    recorded = engine.recorded
+    if recorded.store.head() is None:
+        return describe(engine.frames, recorded, "missing", _NO_CHANGES, Remarks(), None), None
     try:
-        looked = look(engine, accept_empty=False, progress=progress)
+        looked = look(engine.disk, recorded, progress=progress)
     except UnavailableError as error:
-        remarks = [("", error.message)]
-        return describe(engine, "unavailable", _NO_CHANGES, [], remarks, None), None
-    summary = _NO_CHANGES
-    if looked.tree is not None:
-        summary = summarize(tree_changes(engine.tree, looked.tree))
-    present = looked.tree or engine.tree
+        remarks = Remarks((), (("", error.message),))
+        return describe(engine.frames, recorded, "unavailable", _NO_CHANGES, remarks, None), None
+    present = looked.tree or recorded.tree
+    summary = summarize(tree_changes(recorded.tree, present))
     state = "stale" if summary else "current"
-    document = describe(engine, state, summary, looked.skipped, looked.unreadable, present)
+    document = describe(engine.frames, recorded, state, summary, looked.remarks, present)
     if looked.tree is None and not looked.unreadable:
         engine.keep_counts({key: document[key] for key in COUNTED})
     return document, present
 
 
-def recorded_status(engine: Engine, state: str) -> StatusDocument:
+def recorded_status(frames: Frames, recorded: RecordedTree, state: str) -> StatusDocument:
     """The status of an index that is known to have caught up with the disk."""
-    remarks = engine.recorded.remarks
-    present = engine.tree if state == "current" else None
-    return describe(engine, state, _NO_CHANGES, remarks.skipped, remarks.unreadable, present)
+    present = recorded.tree if state == "current" else None
+    return describe(frames, recorded, state, _NO_CHANGES, recorded.remarks, present)
 
 
 def describe(
-    engine: Engine,
+    frames: Frames,
+    recorded: RecordedTree,
     state: str,
     changes: Summary,
-    skipped: Sequence[tuple[str, str]],
-    unreadable: Sequence[tuple[str, str]],
+    remarks: Remarks,
     present: Tree | None,
 ) -> StatusDocument:
     """Put the document together."""
-    head = engine.trees.head()
-    states = engine.frames.states.of(present, engine.tree if head else None)
+    head = recorded.store.head()
+    states = frames.states.of(present, recorded.tree if head else None)
     counted: dict[str, Any] = {
         "frames": states.totals,
         "types": states.types,
         "agents": states.agents,
         "not_fresh": states.stale,
-        "largest": engine.recorded.largest(LARGEST) if head else [],
-        "lost": lost_documents(engine.trees),
+        "largest": recorded.largest(LARGEST) if head else [],
+        "lost": lost_documents(recorded.store),
     }
     moved: ChangesDocument = {
         "added": list(changes.added),
@@ -92,6 +91,6 @@ def describe(
         "removed": list(changes.removed),
     }
     return status_document(
-        str(engine.root), engine.algorithm.name, head, state, moved,
-        Remarks(tuple(skipped), tuple(unreadable)), counted, read_only=engine.read_only,
+        str(frames.root), frames.algorithm.name, head, state, moved, remarks, counted,
+        read_only=frames.store.database.read_only,
     )  # fmt: skip

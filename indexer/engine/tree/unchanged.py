@@ -19,6 +19,7 @@ from indexer.core.garbage import no_cycle_collection
 from indexer.core.listing import Listing
 from indexer.core.progress import Progress, begin
 from indexer.engine.owned import Owned
+from indexer.engine.tree.disk import check_root, database_files
 from indexer.engine.tree.results import (
     ScanDocument,
     StatusDocument,
@@ -26,7 +27,6 @@ from indexer.engine.tree.results import (
     scan_document,
     status_document,
 )
-from indexer.engine.tree.root import check_root, database_files
 from indexer.errors import MerkleError
 from indexer.scan import shared_walk
 from indexer.scan.previous import ListingsBefore, NothingBefore, Previous
@@ -138,7 +138,7 @@ def read_first(
     began = time.monotonic()
     if os.path.lexists(owned.layout.database) or os.path.lexists(owned.layout.wal):
         return None
-    check_root(owned.root, owned.layout, owned.lock_identity)
+    check_root(owned)
     walker = _walker(owned, NothingBefore())
     walker.progress = progress
     begin(progress, "scanning", "entries")
@@ -213,7 +213,7 @@ def _known(owned: Owned) -> tuple[Standing, dict[str, Listing]] | None:
     listings = read_listings(layout, standing.listed)
     if listings is None:
         return None
-    check_root(owned.root, layout, owned.lock_identity)
+    check_root(owned)
     return standing, listings
 
 

@@ -1,4 +1,4 @@
-"""Whether the workspace on disk is there, and is the one that was opened."""
+"""The workspace on disk: whether it is there and the one that was opened, and what a look needs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.core import filestat, listing, paths
+from indexer.core.clock import Clock
 from indexer.core.kinds import Kind
+from indexer.engine.owned import Owned
 from indexer.errors import UncheckedError
+from indexer.scan.scopes import Scopes
 from indexer.store.layout import FOLDER, Layout
 
 if TYPE_CHECKING:
+    from indexer.engine.tree.unchanged import FirstLook
+    from indexer.scan.large_files import LargeFiles
+    from indexer.scan.reading import Between
+    from indexer.scan.walk import Observed
     from indexer.store.trees import TreeStore
 
 
@@ -34,8 +41,38 @@ class EmptiedError(UnavailableError):
     code = "emptied"
 
 
-def check_root(root: Path, layout: Layout, lock_identity: tuple[int, int]) -> None:
+class Disk:
+    """All that a look needs but what is recorded; a database that is opened anew leaves it."""
+
+    def __init__(self, owned: Owned, clock: Clock) -> None:
+        self.root, self.layout, self.algorithm = owned.root, owned.layout, owned.algorithm
+        self._owned, self.clock = owned, clock
+        self.scopes = Scopes(owned.root)
+        self.between: Between | None = None
+        """What breaks off long reading on the writing thread of a service that is to end."""
+        self.large: LargeFiles | None = None
+        """Who reads large files for a service."""
+        self.first: FirstLook | None = None
+        """What was seen before the database was opened, or while it was, until it is taken."""
+
+    def check_root(self) -> None:
+        """Raise when the workspace on disk is not the one that was opened."""
+        check_root(self._owned)
+
+    @property
+    def looking_since(self) -> float:
+        """When the look that comes next began: now, or before the database was opened."""
+        return self.clock.monotonic() if self.first is None else self.first.began
+
+    def take_first_look(self) -> Observed | None:
+        """What was seen first, once."""
+        first, self.first = self.first, None
+        return first and first.observed
+
+
+def check_root(owned: Owned) -> None:
     """Raise unless the root holds the very lock file that this process holds."""
+    root, lock_identity = owned.root, owned.lock_identity
     try:
         device = os.stat(root).st_dev
     except OSError as error:
@@ -44,7 +81,7 @@ def check_root(root: Path, layout: Layout, lock_identity: tuple[int, int]) -> No
             hint="the index keeps its last state until the folder is back",
         ) from error
     try:
-        stat = os.stat(layout.lock)
+        stat = os.stat(owned.layout.lock)
     except OSError as error:
         if device != lock_identity[0]:
             raise UnavailableError(
