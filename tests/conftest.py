@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 import indexer
 from tests.support.campaign import table
+from tests.support.short import HAS_MEMORY, MEMORY, SHORT
 
 # Deterministic and without a deadline: a run on a busy machine is the same run.
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -37,9 +38,8 @@ sys.dont_write_bytecode = False
 
 # Temporary folders are in memory, where a sync costs nothing: this is about what is written, not
 # about how fast a disk is.
-_MEMORY = Path("/dev/shm")
-if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 1 << 30:
-    tempfile.tempdir = str(_MEMORY)
+if HAS_MEMORY:
+    tempfile.tempdir = str(MEMORY)
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -112,8 +112,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def runtime_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A private runtime directory with a short path: socket paths end at about 107 bytes."""
-    folder = Path(tempfile.mkdtemp(prefix="mk", dir="/tmp"))
+    """A private runtime directory with a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="mk", dir=SHORT))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     # A process that waits for commands would be started with every service of every test.
     monkeypatch.setenv("MERKLE_SERVICE_READY", "no")

@@ -74,7 +74,7 @@ def test_a_week_of_editing(space: Space, tally: Callable[[str], Tally]) -> None:
         # As a service does it when it is idle.
         if head.seq - looked >= SAVES_BETWEEN:
             looked = head.seq
-            if compacting_pays(space.engine):
+            if compacting_pays(space.engine.trees, space.engine.database):
                 space.engine.compact()
                 row.count("compacted")
     largest_folded = max(largest_folded, size(space))

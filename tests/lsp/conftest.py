@@ -15,6 +15,7 @@ from indexer import Workspace
 from tests.support.copies import copy_workspace
 from tests.support.editor import EditorClient
 from tests.support.processes import REPOSITORY
+from tests.support.short import SHORT
 from tests.support.wire import end_service
 
 QUALITY = "ingest/saltgauge/quality.py"
@@ -67,7 +68,7 @@ def _copied(noted: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def shared(noted: Path) -> Iterator[EditorClient]:
     """An editor for tests that change nothing, on a workspace of its own."""
-    runtime = tempfile.mkdtemp(prefix="mk", dir="/tmp")
+    runtime = tempfile.mkdtemp(prefix="mk", dir=SHORT)
     with _copied(noted) as root, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", runtime)
         patch.setenv("MERKLE_WATCH_IDLE_EXIT", "60s")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.service import Service, root_from_nothing
+from tests.support.short import SHORT
 from tests.support.space import with_index
 from tests.support.waiting import wait_until
 
@@ -28,7 +29,7 @@ def shm() -> Iterator[Path]:
 def services() -> Iterator[Callable[..., Service]]:
     """Start services; whatever still runs at the end of the module is ended."""
     # Not tmp_path: socket paths end at 107 bytes.
-    runtime = Path(tempfile.mkdtemp(prefix="merkle-run-", dir="/tmp"))
+    runtime = Path(tempfile.mkdtemp(prefix="merkle-run-", dir=SHORT))
     started: list[Service] = []
 
     def start(root: Path, **options: Any) -> Service:

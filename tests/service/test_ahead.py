@@ -264,6 +264,17 @@ def test_a_folder_with_two_names_is_looked_at_again(
         assert ahead.take() is None
 
 
+def test_a_process_that_is_killed_while_it_tells_what_it_saw_is_no_trouble(
+    indexed: Path, serve: Callable[[Path, Ahead], WritingThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tells = shared_walk._look_and_watch
+    monkeypatch.setattr(shared_walk, "_look_and_watch", lambda *given: tells(*given)[:-1])
+    ahead = Ahead.begin(indexed)
+    assert ahead is not None
+    with closing(ahead):
+        assert serve(indexed, ahead).health().state == "watching"
+
+
 def test_watches_that_nobody_needs_are_given_back(
     indexed: Path, serve: Callable[[Path, Ahead], WritingThread]
 ) -> None:

@@ -128,8 +128,8 @@ def test_a_note_survives_a_kill_between_its_acknowledgement_and_its_giving(
     clone: Callable[[], Path], starts: Starts, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MERKLE_SHARED_URL", url)
-    never = "import time; import indexer.engine.team.courier as c\n"
-    never += "c.give_notes = lambda *_: time.sleep(3600)\n"
+    never = "import time; import indexer.engine.team.notes as n\n"
+    never += "n.NoteExchange.give = lambda *_: time.sleep(3600)\n"
     root = clone()
     one = starts(root, inject=never)
     write(one, "kept")

@@ -488,9 +488,9 @@ def test_rules_not_yet_read_ignore_nothing(keeper: WritingThread, engine: Engine
     """Between the listing of a folder and the reading of its rules, every event counts."""
     (engine.root / "pkg0" / ".gitignore").write_text("*.log\n")
     assert keeper.catch_up()
-    assert engine.scopes.surely_ignores("pkg0/a.log", False)
+    assert engine.disk.scopes.surely_ignores("pkg0/a.log", False)
     keeper.call(lambda: keeper._watch("pkg0"))
-    assert not engine.scopes.surely_ignores("pkg0/a.log", False)
+    assert not engine.disk.scopes.surely_ignores("pkg0/a.log", False)
 
 
 def test_stopping_breaks_off_a_walk(

@@ -20,6 +20,7 @@ import pytest
 
 from indexer import Workspace
 from tests.support.processes import REPOSITORY, Forked
+from tests.support.short import SHORT
 from tests.support.waiting import PATIENCE, wait_until
 
 
@@ -137,7 +138,7 @@ def base() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def runtime(base: Path) -> Iterator[Path]:
     """The runtime folder of the services, here and in the processes."""
-    folder = Path(tempfile.mkdtemp(prefix="mk", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="mk", dir=SHORT))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
         yield folder

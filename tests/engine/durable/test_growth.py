@@ -200,7 +200,8 @@ def test_a_note_can_still_be_bound_to_what_was_read_within_the_history(edited: S
 
 
 def test_what_is_written_between_two_steps_is_in_the_new_file(edited: Space) -> None:
-    work, notes, before = Compaction(edited.engine, None), 0, inode(edited)
+    work = Compaction(edited.engine.frames, edited.engine.trees)
+    notes, before = 0, inode(edited)
     while not work.step():
         if notes < 60:
             edited.note("pkg2/m2.py", f"note {notes}")

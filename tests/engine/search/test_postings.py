@@ -204,14 +204,15 @@ def check_following(at_once: int, actions: list[tuple[str, int, str]]) -> None:
         # The first question of all is not asked of it.
         first, second = (space.engine.compose(query="all") for _ in range(2))
         assert first == second
-        kept = space.engine.corpus
+        kept = space.engine.corpora.kept
         fresh = KeptCorpus(
             space.engine.frames.heads,
             postings.PostingStore(space.engine.database),
             space.engine.frames.code,
         )
         fresh.bring_up_to_date(space.engine.tree)
-        with contextlib.closing(StoredCorpus(space.engine, space.engine.tree)) as told:
+        tree = space.engine.tree
+        with contextlib.closing(StoredCorpus(space.engine.frames, tree, tree)) as told:
             assert state(kept, WORDS) == state(fresh, WORDS) == state(told, WORDS)
         space.valid()
 

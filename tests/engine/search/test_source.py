@@ -203,7 +203,7 @@ def test_symbols_that_are_kept_stay_within_their_bytes(
     quay.engine.serve()
     asked = ["moor the ferry", "rope_length", "how to moor", "moor the ferry"]
     answers = [quay.engine.compose(query=one, budget=400) for one in asked]
-    kept = quay.engine.corpus._symbols
+    kept = quay.engine.corpora.kept._symbols
     assert len(kept) == 4
     monkeypatch.setattr(ranking, "_REMEMBERED", 1)
     assert [quay.engine.compose(query=one, budget=400) for one in asked] == answers

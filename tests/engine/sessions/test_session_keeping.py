@@ -204,7 +204,7 @@ def test_a_service_with_time_on_its_hands_purges_nothing(space: Space) -> None:
     space.engine.scan()
     space.engine.session_new("talk")
     space.engine.session_delete("talk")
-    compaction = Compaction(space.engine, None)
+    compaction = Compaction(space.engine.frames, space.engine.trees)
     while not compaction.step():
         pass
     assert names(space, deleted=True) == ["talk"]

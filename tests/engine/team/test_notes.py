@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,12 @@ from typing import Any
 import pytest
 
 from indexer.core.frames import FrameId, body_hash, key_of_note
-from indexer.engine.team.notes import UnsignedNotesError, as_note, due_notes, standing_of
+from indexer.engine.team.notes import (
+    UnsignedNotesError,
+    as_note,
+    due_notes,
+    note_exchange,
+)
 from indexer.shared.base import Entry
 from indexer.shared.client import Client, Membership
 from tests.support.team import Member
@@ -56,6 +62,11 @@ def put(store: str, line: dict[str, Any], key: str = "a key of the team") -> Non
     client = Client(Membership(store, "team", False, 5, 60, key))
     client.put([Entry(named, 9, body_hash(body), body)])
     client.close()
+
+
+def remove(store: str) -> None:
+    for end in ("", "-wal", "-shm"):
+        Path(store.partition("://")[2] + end).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
@@ -138,10 +149,75 @@ def test_a_pull_from_a_replaced_store_lets_everything_be_due_again(
     one.open().shared_push()
     one.open().shared_pull()
     assert one.open().shared_status()["notes_due"] == 0
-    for end in ("", "-wal", "-shm"):
-        Path(store.partition("://")[2] + end).unlink(missing_ok=True)
+    remove(store)
     one.open().shared_pull()
     assert one.open().shared_status()["notes_due"] == 1
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_store_that_is_replaced_before_its_log_was_read_is_given_everything_too(
+    joins: Joins, store: str, others: int
+) -> None:
+    one, other = joins(), joins()
+    engine, client = one.open(), Client(Membership(store, "team", team_key="a key of the team"))
+    notes = note_exchange(engine, client)
+    notes.take()
+    write(one, "a.py", "first")
+    assert notes.give().sent == 1
+    remove(store)
+    for number in range(others):
+        write(other, "b.py", f"of another store {number}", agent="bob")
+        other.open().shared_push()
+    assert notes.take().added == others
+    assert notes.give().sent == 1
+    # From now on the log tells which store it is, and nothing is offered again.
+    notes.take()
+    assert one.open().shared_status()["notes_due"] == 0
+    assert notes.standing.given == due_notes(engine.frames.store, 0)[1]
+    other.open().shared_pull()
+    assert ("a.py", None, "ann: first") in said(other)
+    client.close()
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_store_that_is_set_back_to_before_a_note_is_given_it_again(
+    joins: Joins, store: str, others: int
+) -> None:
+    one, other = joins(), joins()
+    file = Path(store.partition("://")[2])
+    write(other, "b.py", "before", agent="bob")
+    other.open().shared_push()
+    engine, client = one.open(), Client(Membership(store, "team", team_key="a key of the team"))
+    notes = note_exchange(engine, client)
+    notes.take()
+    saved = sqlite3.connect(file).serialize()
+    write(one, "a.py", "lost there")
+    for number in range(others):
+        write(other, "b.py", f"meanwhile {number}", agent="bob")
+        other.open().shared_push()
+    assert notes.give().sent == 1
+    client.close()
+    remove(store)
+    file.write_bytes(saved)
+    notes.take()
+    assert notes.give().sent == 1
+    assert notes.give().sent == 0
+    notes.take()
+    assert one.open().shared_status()["notes_due"] == 0
+    client.close()
+
+
+def test_what_a_store_shows_of_ours_is_not_due_to_it(joins: Joins, store: str) -> None:
+    one = joins()
+    engine, client = one.open(), Client(Membership(store, "team", team_key="a key of the team"))
+    notes = note_exchange(engine, client)
+    for text in ("first", "second"):
+        write(one, "a.py", text)
+    notes.give()
+    # Read for the first time: all of it is ours, so no moment comes in which it counts as due.
+    assert notes.take().added == 0
+    assert one.open().shared_status()["notes_due"] == 0
+    client.close()
 
 
 def test_what_is_due_is_found_without_going_through_all_frames(
@@ -154,8 +230,8 @@ def test_what_is_due_is_found_without_going_through_all_frames(
     latest = write(one, "a.py", "third", replaces=[write(one, "a.py", "old")])
     monkeypatch.delattr("indexer.store.frames.FrameStore.all_frames")
     engine = one.open()
-    member = engine.exchange.client.member
-    lines, _ = due_notes(engine, standing_of(engine, member).given)
+    standing = note_exchange(engine, engine.exchange.client).standing
+    lines, _ = due_notes(engine.frames.store, standing.given)
     assert [(line["frame_id"], line["body"], len(line["replaces"])) for line in lines] == [
         (latest, "third", 1)
     ]

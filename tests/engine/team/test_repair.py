@@ -13,6 +13,7 @@ from indexer.core.hashing import HASHES
 from indexer.engine.durable.repair import repair
 from indexer.engine.durable.salvage import due_results
 from indexer.engine.make.events import Outcome
+from indexer.engine.make.one_pass import one_pass
 from indexer.engine.models.calls import ModelCalls
 from indexer.engine.models.model_pass import ModelPass
 from indexer.engine.models.settings import load_llm_settings
@@ -273,9 +274,8 @@ def test_whoever_takes_an_answer_in_it_is_shared_as_its_own_type_says(
     engine.scan()
     calls = ModelCalls(engine.in_flight, load_llm_settings(engine.root), Caps(100))
     types = engine.frames.types
-    kept, shared = (
-        ModelPass(engine, types[name], Outcome(), calls) for name in ("private", "summary")
-    )
+    passes = (one_pass(engine, types[name], Outcome()) for name in ("private", "summary"))
+    kept, shared = (ModelPass(one, calls, engine.intake, lambda: engine.tree) for one in passes)
     while not calls.under_way:
         kept.step()
     while len(calls.arrived()) < 4:

@@ -15,7 +15,7 @@ import pytest
 
 from indexer.core.clock import ManualClock
 from indexer.core.hashing import HASHES
-from indexer.engine.tree.root import EmptiedError, ReplacedError, UnavailableError
+from indexer.engine.tree.disk import EmptiedError, ReplacedError, UnavailableError
 from indexer.errors import NoWorkspaceError, UsageError
 from indexer.scan import hashpool
 from indexer.store.layout import initialise

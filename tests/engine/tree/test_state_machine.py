@@ -135,7 +135,7 @@ class Edits(RuleBasedStateMachine):
     def notice(self, path: str, *, is_folder: bool = False, deep: bool = False) -> None:
         """What the watcher tells and the service keeps."""
         name = paths.split(path)[1]
-        if name in RULE_FILES or not self.engine.scopes.ignores(path, is_folder):
+        if name in RULE_FILES or not self.engine.disk.scopes.ignores(path, is_folder):
             self.events.append((path, deep))
 
     def remove(self, path: str) -> None:
@@ -363,6 +363,8 @@ class Memory:
     def __init__(self, root: Path, algorithm: WorkspaceHash, late: bool) -> None:
         self.root, self.algorithm, self.late = root, algorithm, late
         self.scopes = Scopes(root)
+        # Asked for by the name that the engine has for it.
+        self.disk = self
         self.tree = Tree.empty(algorithm)
 
     def walker(self, before: Previous, *, trust: bool = True) -> Walker:

@@ -258,7 +258,7 @@ def test_contents_are_checked_by_another_process(
     assert [each["path"] for each in expected["warnings"]] == [".git/info/exclude", FILES[2]]
     monkeypatch.setattr("indexer.engine.durable.validate.look", None)
     # Nothing is wrong, and that is told without taking apart what is stored.
-    monkeypatch.setattr("indexer.engine.durable.validate._check_stored", None)
+    monkeypatch.setattr("indexer.engine.durable.validate._Checks.stored", None)
     with Command.open(indexed) as opened:
         assert opened.validate(content=True) == expected
 
@@ -315,7 +315,9 @@ def validated(root: Path, *, quickly: bool = True) -> dict[str, Any]:
     """What a validation gives or raises, by a command that may begin another process."""
     with pytest.MonkeyPatch.context() as patched:
         if not quickly:
-            patched.setattr("indexer.engine.durable.validate._hidden_if_sound", lambda *_: None)
+            patched.setattr(
+                "indexer.engine.durable.validate._Checks.hidden_if_sound", lambda *_, **__: None
+            )
         try:
             with Command.open(root) as opened:
                 return dict(opened.validate(content=True))
