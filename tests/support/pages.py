@@ -28,6 +28,9 @@ ELSEWHERE = {
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _BEGIN, _END = "\x1e", "\x1f"
 
+_UNTIL_MADE = """while merkle --json status | grep -q '"stale": [1-9]'; do sleep 0.1; done"""
+"""Nobody types the next command before a service has made what was stale when it began."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -107,6 +110,8 @@ def run(
     script = [before, "set -o pipefail"]
     for number, step in enumerate(listed):
         script += [f"printf '\\036{number}\\n'", step.command, "printf '\\037%d\\n' $?"]
+        if "watch --background" in step.command:
+            script.append(_UNTIL_MADE)
     output = folder.parent / "printed"
     with output.open("wb") as sink:
         subprocess.run(
