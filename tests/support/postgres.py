@@ -17,6 +17,8 @@ from typing import Any
 
 import psycopg
 
+from tests.support.short import SHORT
+
 _OTHER = "nobody"
 """PostgreSQL refuses to run as root; this user is on every machine."""
 
@@ -34,7 +36,7 @@ class Postgres:
 
     def __init__(self) -> None:
         # Short: socket paths end at about 107 bytes.
-        self.folder = Path(tempfile.mkdtemp(prefix="mkpg", dir="/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="mkpg", dir=SHORT))
         self._as: dict[str, Any] = {}
         self._installed = _binaries()
         if os.geteuid() == 0:
@@ -54,7 +56,7 @@ class Postgres:
         if not kept.exists():
             self._run(
                 "initdb", "-D", "data", "-U", "merkle", "--auth=trust", "--encoding=UTF8",
-                "--locale=C", "--no-sync",
+                "--locale=C", "--no-sync", "--wal-segsize=1",
             )  # fmt: skip
             subprocess.run(["cp", "-a", self.folder / "data", kept], check=True)
         else:
@@ -129,7 +131,7 @@ class Postgres:
 @functools.cache
 def _kept_data() -> Path:
     """Where the data of a server that never ran are kept: making them takes longer than a test."""
-    folder = Path(tempfile.mkdtemp(prefix="mkpg", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="mkpg", dir=SHORT))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder / "data"
 
