@@ -76,7 +76,10 @@ class CodeStore:
 
     def known_among(self, keys: Iterable[FactsKey]) -> list[KnownFacts]:
         """All facts of some contents, whatever they are called, oldest first."""
-        chosen, given = among("BLOB", [content_id for content_id, _ in keys])
+        contents = [content_id for content_id, _ in keys]
+        if not contents:
+            return []
+        chosen, given = among("BLOB", contents)
         rows = self._database.rows(
             "SELECT content_id, ending, number, language, print FROM code_facts"
             f" WHERE content_id {chosen} ORDER BY number",
@@ -121,6 +124,8 @@ class CodeStore:
     def symbols(self, numbers: Iterable[int]) -> dict[int, tuple[CodeSymbol, ...]]:
         """The symbols of some facts, in order of the source."""
         wanted = list(dict.fromkeys(numbers))
+        if not wanted:
+            return {}
         found: dict[int, list[CodeSymbol]] = {number: [] for number in wanted}
         chosen, given = among("UINTEGER", wanted)
         for row in self._database.rows(
