@@ -26,6 +26,7 @@ from tests.support.wire import (
     answer,
     call,
     end_service,
+    forked_stdio,
     http_server,
     refusal,
     service_pid,
@@ -111,8 +112,12 @@ def test_two_agents_at_once(project: Path) -> None:
 
     async def both() -> list[list[str]]:
         async with (
-            Client(stdio(project, "--agent", "alice"), read_timeout_seconds=PATIENCE) as first,
-            Client(stdio(project, "--agent", "carol"), read_timeout_seconds=PATIENCE) as second,
+            Client(
+                forked_stdio(project, "--agent", "alice"), read_timeout_seconds=PATIENCE
+            ) as first,
+            Client(
+                forked_stdio(project, "--agent", "carol"), read_timeout_seconds=PATIENCE
+            ) as second,
         ):
             return await asyncio.gather(work(first, "alice"), work(second, "carol"))
 
@@ -139,7 +144,7 @@ def test_a_service_that_went_is_replaced_and_nothing_is_lost(project: Path, numb
         assert stored["frame_id"] in {frame["frame_id"] for frame in found["frames"]}
         return first, answer(await client.call_tool("status", {}))["service"]["pid"]
 
-    first, second = talk(stdio(project, "--agent", "alice"), session)
+    first, second = talk(forked_stdio(project, "--agent", "alice"), session)
     assert first != second
 
 
@@ -147,7 +152,7 @@ def test_a_folder_that_is_no_workspace_is_left_alone(tmp_path: Path) -> None:
     async def session(client: Client) -> Any:
         return await client.call_tool("status", {})
 
-    error = refusal(talk(stdio(tmp_path), session))
+    error = refusal(talk(forked_stdio(tmp_path), session))
     assert error["code"] == "no_workspace"
     assert "merkle init" in error["hint"]
     assert list(tmp_path.iterdir()) == []
@@ -162,7 +167,7 @@ def test_why_the_service_cannot_start_is_told(project: Path) -> None:
     form = project / ".merkle" / "format.json"
     recorded = form.read_text()
     form.write_text('{"format": 99, "hash": "xxh3_128"}')
-    broken, mended = talk(stdio(project), session)
+    broken, mended = talk(forked_stdio(project), session)
     assert refusal(broken)["code"] == "newer_store"
     assert answer(mended)["freshness"] == "fresh"
 

@@ -18,8 +18,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+from mcp.server.stdio import stdio_server
 
 from indexer import Workspace
 from indexer.mcp.calls import Calls
@@ -137,6 +139,29 @@ def stdio(root: Path, *arguments: str) -> StdioServerParameters:
         args=["-P", "-m", "indexer.cli", "-C", str(root), "mcp", *arguments],
         env=dict(os.environ),
     )
+
+
+@contextlib.asynccontextmanager
+async def forked_stdio(root: Path, *arguments: str) -> AsyncIterator[Any]:
+    """A way to the same server without a start of its own; whatever it starts has one.
+
+    The SDK's two ends of a pipe are alike: given streams, the one for servers serves a client.
+    """
+    parameters = stdio(root, *arguments)
+    with Forked(
+        [parameters.command, *parameters.args], env=parameters.env, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        ends = anyio.wrap_file(process.stdout), anyio.wrap_file(process.stdin)
+        async with stdio_server(*ends) as streams:
+            try:
+                yield streams
+            finally:
+                # It ends with what it reads, and what is read of it then.
+                process.stdin.close()
+        assert process.wait(PATIENCE) == 0
 
 
 class HttpServer(NamedTuple):
