@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import (
+    compared_rows,
     context_rows,
     editor_rows,
     frame_rows,
@@ -69,7 +70,7 @@ def on_a_tree(work: Path, options: argparse.Namespace) -> Iterator[Row]:
     if options.only == "questions":
         return question_rows.rows(tree, work, options.rounds)
     if options.compare:
-        return real_rows.compared(tree, work, options.rounds, options.compare)
+        return compared_rows.rows(tree, work, options.rounds, options.compare)
     return real_rows.rows(tree, work, options.rounds, drop_caches=options.drop_caches)
 
 

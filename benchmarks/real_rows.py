@@ -6,24 +6,31 @@ contenders find it in the cache; those about a service and an edit come right af
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from benchmarks.measure import REPOSITORY, Row, cpu_seconds, run, take_turns
+from benchmarks.measure import REPOSITORY, Row, run, take_turns
 from benchmarks.tree_rows import GIT_ENV
 from indexer.service.client import connect
 
 DROP = Path("/proc/sys/vm/drop_caches")
 _COMMENTS = {".py": "#", ".go": "//", ".js": "//", ".ts": "//", ".rs": "//", ".java": "//"}
 _LARGEST_EDITED = 50_000
+_STARTING = 300.0
+"""Seconds after which a service that cannot be reached is taken for one that never will be."""
+
+
+SETTLED = 2.0
+"""Seconds until a service that has started has its ready process, too: commands come later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,10 @@ class Side:
         command = [sys.executable, "-P", "-m", "indexer.cli", "-C", str(self.tree), *arguments]
         fine = (0, 1) if findings else (0,)
         return lambda: run(command, env=self.environment, fine=fine, cwd=self.tree)
+
+    def first_pass(self) -> Callable[[], object]:
+        """`watch --once`; a file of which no frame can be made is no failure here."""
+        return self.merkle("watch", "--once", findings=True)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -90,7 +101,7 @@ def rows(tree: Path, work: Path, rounds: int, *, drop_caches: bool) -> Iterator[
     yield from _edit_rows(side, rounds)
 
 
-def _floor(mode: str, tree: Path) -> Callable[[], object]:
+def floor(mode: str, tree: Path) -> Callable[[], object]:
     return lambda: run([sys.executable, "-m", "benchmarks.floor", mode, tree], cwd=REPOSITORY)
 
 
@@ -99,10 +110,10 @@ def _git_status(side: Side) -> Callable[[], object]:
 
 
 def _scan_rows(side: Side, rounds: int, drop_caches: bool) -> Iterator[Row]:
-    hashing, scan = _floor("hash", side.tree), side.merkle("scan")
+    hashing, scan = floor("hash", side.tree), side.merkle("scan")
     hashing()
-    first, floor = take_turns([(side.forget, scan), (None, hashing)], rounds)
-    yield Row("first scan", first, "s", "walk+stat+read+xxh3", floor, 2.0)
+    first, least = take_turns([(side.forget, scan), (None, hashing)], rounds)
+    yield Row("first scan", first, "s", "walk+stat+read+xxh3", least, 2.0)
     if drop_caches:
 
         def drop() -> None:
@@ -113,12 +124,12 @@ def _scan_rows(side: Side, rounds: int, drop_caches: bool) -> Iterator[Row]:
             side.forget()
             drop()
 
-        cold, floor = take_turns([(drop_all, scan), (drop, hashing)], rounds)
-        yield Row("first scan, caches dropped", cold, "s", "walk+stat+read+xxh3", floor, None)
+        cold, least = take_turns([(drop_all, scan), (drop, hashing)], rounds)
+        yield Row("first scan, caches dropped", cold, "s", "walk+stat+read+xxh3", least, None)
     scan()
     # git looks again at files as young as its index, once.
     _git_status(side)()
-    again, status, validate, git, floor = take_turns(
+    again, status, validate, git, least = take_turns(
         [
             (hashing, scan),
             (None, side.merkle("status")),
@@ -130,30 +141,46 @@ def _scan_rows(side: Side, rounds: int, drop_caches: bool) -> Iterator[Row]:
     )
     yield Row("scan with nothing changed", again, "s", "git status", git, 2.0)
     yield Row("status without a service", status, "s", "git status", git, 2.5)
-    yield Row("validate --content", validate, "s", "walk+stat+read+xxh3", floor, 1.3)
+    yield Row("validate --content", validate, "s", "walk+stat+read+xxh3", least, 1.3)
 
 
-def _service_rows(side: Side, rounds: int) -> Iterator[Row]:
-    """From the start of a service to its first answer, and what it answers then."""
+@contextlib.contextmanager
+def without_frames(side: Side) -> Iterator[None]:
+    """A workspace that declares no types, so that its service has nothing to make."""
     settings = side.tree / "merkle.toml"
     had = settings.read_bytes() if settings.exists() else None
     settings.write_text("[types]\n")
     try:
+        yield
+    finally:
+        settings.unlink()
+        if had is not None:
+            settings.write_bytes(had)
+
+
+def start_seconds(side: Side) -> float:
+    """From the start of a service to its first answer; it is ended again."""
+    started = time.perf_counter()
+    with Service(side):
+        side.merkle("status")()
+        return time.perf_counter() - started
+
+
+def _service_rows(side: Side, rounds: int) -> Iterator[Row]:
+    """From the start of a service to its first answer, and what it answers then."""
+    with without_frames(side):
         side.merkle("scan")()
         starts, scans = [], []
         for _ in range(rounds):
             (alone,) = take_turns([(None, side.merkle("scan"))], 1)
             scans.append(alone)
-            started = time.perf_counter()
-            with Service(side):
-                side.merkle("status")()
-                starts.append(time.perf_counter() - started)
+            starts.append(start_seconds(side))
         yield Row(
             "service start to first answer", statistics.median(starts), "s",
             "scan with nothing changed", statistics.median(scans), 1.5,
         )  # fmt: skip
         with Service(side):
-            side.merkle("status")()
+            time.sleep(SETTLED)
             scan, status, git = take_turns(
                 [(None, side.merkle("scan")), (None, side.merkle("status")),
                  (None, _git_status(side))],
@@ -161,10 +188,6 @@ def _service_rows(side: Side, rounds: int) -> Iterator[Row]:
             )  # fmt: skip
         yield Row("scan with a service", scan, "s", "git status", git, 0.5)
         yield Row("status with a service", status, "s", "git status", git, 0.4)
-    finally:
-        settings.unlink()
-        if had is not None:
-            settings.write_bytes(had)
 
 
 class Service:
@@ -179,9 +202,11 @@ class Service:
             [*command, "--quiet", "watch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env={**os.environ, **self._side.environment}, cwd=self._side.tree,
         )  # fmt: skip
+        deadline = time.monotonic() + _STARTING
         while connect(self._side.tree) is None:
-            if self._process.poll() is not None:
-                raise RuntimeError("the service did not start")
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
+                raise RuntimeError(f"the service of {self._side.name} did not start as it does now")
             time.sleep(0.01)
         return self._process.pid
 
@@ -192,21 +217,27 @@ class Service:
 
 def _edit_rows(side: Side, rounds: int) -> Iterator[Row]:
     """One edit that leaves the outline as it is, by `watch --once` when all frames are there."""
-    edited = _source_of(side.tree)
-    if edited is None:
+    if _source_of(side.tree) is None:
         return
-    # A file of which no frame can be made is no failure here.
-    once, numbers = side.merkle("watch", "--once", findings=True), count()
+    edit, once = edits(side.tree), side.first_pass()
     once()
+    pair, library = take_turns(
+        [(edit, once), (None, lambda: run([sys.executable, "-c", "import duckdb"]))], rounds
+    )
+    yield Row("one body edit, watch --once", pair, "s", "import duckdb", library, 3.0)
+
+
+def edits(tree: Path) -> Callable[[], None]:
+    """What appends one more comment to a source file with each call."""
+    edited, numbers = _source_of(tree), count()
+    if edited is None:
+        raise RuntimeError(f"{tree} has no source file of a language that is known here")
 
     def edit() -> None:
         with edited.open("a") as file:
             file.write(f"{_COMMENTS[edited.suffix]} edited {next(numbers)}\n")
 
-    pair, library = take_turns(
-        [(edit, once), (None, lambda: run([sys.executable, "-c", "import duckdb"]))], rounds
-    )
-    yield Row("one body edit, watch --once", pair, "s", "import duckdb", library, 3.0)
+    return edit
 
 
 def _source_of(tree: Path) -> Path | None:
@@ -221,47 +252,3 @@ def _source_of(tree: Path) -> Path | None:
                 if size <= _LARGEST_EDITED:
                     found.append((-size, path))
     return Path(min(found)[1]) if found else None
-
-
-def compared(tree: Path, work: Path, rounds: int, commit: str) -> Iterator[Row]:
-    """This state of the program beside a commit of it, taking turns, each on its own copy."""
-    other = work / "program"
-    git = ["git", "-C", str(REPOSITORY)]
-    run([*git, "worktree", "add", "--detach", other, commit])
-    try:
-        named = run([*git, "rev-parse", "--short", commit]).stdout.decode().strip()
-        sides = (
-            Side("here", compiled(REPOSITORY), copied(tree, work / "here")),
-            Side(named, compiled(other), copied(tree, work / "there")),
-        )
-        for side in sides:
-            _floor("hash", side.tree)()
-        commands: Sequence[tuple[str, bool, tuple[str, ...]]] = (
-            ("first scan", True, ("scan",)),
-            ("scan with nothing changed", False, ("scan",)),
-            ("status without a service", False, ("status",)),
-            ("validate --content", False, ("validate", "--content")),
-        )
-        for what, afresh, arguments in commands:
-            yield from _beside(what, sides, afresh, arguments, max(3, rounds))
-    finally:
-        run([*git, "worktree", "remove", "--force", other])
-
-
-def _beside(
-    what: str, sides: tuple[Side, Side], afresh: bool, arguments: tuple[str, ...], rounds: int
-) -> Iterator[Row]:
-    walls: list[list[float]] = [[], []]
-    used: list[list[float]] = [[], []]
-    for _ in range(rounds):
-        for index, side in enumerate(sides):
-            if afresh:
-                side.forget()
-            command = side.merkle(*arguments)
-            processor, started = cpu_seconds(), time.perf_counter()
-            command()
-            walls[index].append(time.perf_counter() - started)
-            used[index].append(cpu_seconds() - processor)
-    for unit, times in (("s", walls), ("s of processor", used)):
-        here, there = map(statistics.median, times)
-        yield Row(what, here, unit, sides[1].name, there, None)

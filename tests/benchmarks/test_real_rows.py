@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import compared_rows
 from benchmarks.floor import hash_all, walk
+from benchmarks.measure import REPOSITORY
 from benchmarks.question_rows import questions
 from benchmarks.real_rows import compiled, copied, small_files
 
@@ -55,3 +57,22 @@ def test_questions_are_made_of_the_words_of_sources_and_the_same_again(tmp_path:
     assert made == questions(tmp_path, 20)
     assert len(set(made)) == 2
     assert not [one for one in made if "lantern" in one]
+
+
+@pytest.mark.soak
+def test_every_row_of_the_tables_is_measured_beside_a_commit(tmp_path: Path) -> None:
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("there is no history to compare with")
+    tree = tmp_path / "tree"
+    (tree / "source").mkdir(parents=True)
+    (tree / "source" / "lamp.py").write_text("def light() -> int:\n    return 1\n")
+    measured = list(compared_rows.rows(tree, tmp_path, 3, "HEAD"))
+    assert {row.name.removesuffix(", median") for row in measured} == {
+        "first scan", "scan with nothing changed", "status without a service",
+        "validate --content", "service start to first answer", "scan with a service",
+        "status with a service", "first pass, watch --once", "first question after a first pass",
+        "compose without a service", "one body edit, watch --once", "compose in a service",
+        "compose in a service, p95", "service memory after 100 questions",
+    }  # fmt: skip
+    assert all(row.value > 0 and row.base > 0 for row in measured if row.unit != "s of processor")
+    assert not (tmp_path / "program").exists()
