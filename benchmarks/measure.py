@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -61,8 +62,8 @@ def take_turns(
 
 def cpu_seconds() -> float:
     """Processor time of all finished children so far, which other work hardly moves."""
-    used = os.times()
-    return used.children_user + used.children_system
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[bytes]:
