@@ -58,9 +58,12 @@ def bulk_outline(name: str, language: str, text: bytes, width: int) -> str | Non
 
 def _generated(text: bytes) -> str | None:
     """What a file says of its having been generated, in a comment at its beginning."""
-    if _GENERATED.search(text, 0, _HEAD) is None:
+    head = text[:_HEAD]
+    folded = head.lower()
+    # Hardly any file has one of the two without which nothing is found, and that is quick to see.
+    if b"generated" not in folded and b"do not" not in folded:
         return None
-    for line in text[:_HEAD].split(b"\n"):
+    for line in head.split(b"\n"):
         if _GENERATED.search(line) and _COMMENT.match(line):
             return " ".join(shown(_COMMENT.sub(b"", line)).strip(" -*/#\t.").split())
     return None
