@@ -243,7 +243,7 @@ class UnitScores:
     def __init__(self, weights: Mapping[str, int]) -> None:
         self._weights = weights
         self._total = sum(weights.values())
-        self._beginnings = sorted({needle_of(word).encode() for word in weights})
+        self._beginnings = {word: needle_of(word).encode() for word in weights}
         self._needles = _Needles(weights)
         self._known: dict[bytes, tuple[str, ...]] = {}
         self._names: dict[str, tuple[str, ...]] = {}
@@ -270,8 +270,8 @@ class UnitScores:
         ]
         return sorted(scores, key=lambda one: (-one.worth, one.place))
 
-    def found_in(self, text: bytes) -> list[Mention]:
-        """Where a text has asked words.
+    def found_in(self, text: bytes, had: Iterable[str]) -> list[Mention]:
+        """Where a text has asked words, given those that it is known to have.
 
         This runs for every place that may have one, so nothing is called for it.
         """
@@ -280,7 +280,7 @@ class UnitScores:
         folded = text.translate(_FOLDED)
         find, blank = folded.find, ord(" ")
         known, seen, size = self._known, set[int](), len(text)
-        for beginning in self._beginnings:
+        for beginning in sorted({self._beginnings[word] for word in had}):
             at = find(beginning)
             while at >= 0:
                 start = at
