@@ -81,7 +81,7 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 14)
 def words_of(identifier: str) -> tuple[str, ...]:
     """The stems of an identifier's parts, and the whole of it where it has several."""
     parts = _PART.findall(identifier)

@@ -54,7 +54,7 @@ from indexer.engine.tree.scan import look_at_files, tree_as_on_disk
 from indexer.errors import CorruptError, UncheckedError
 from indexer.store.frames import FrameStore
 
-TOKENS_PER_FILE: Final = 200
+TOKENS_PER_FILE: Final = 400
 """Of a budget: as many files are read for what their parts are worth, but not few."""
 
 USUAL_TOKENS: Final = 40

@@ -41,7 +41,7 @@ from indexer.store.postings import BODIES, FILES, Found, PostingStore
 if TYPE_CHECKING:
     from indexer.store.code import CodeStore
 
-READ: Final = 40
+READ: Final = 20
 """How many files are read for what their parts are worth."""
 
 _REMEMBERED: Final = 1 << 20
