@@ -7,6 +7,7 @@ import struct
 from typing import Final
 
 _STAT: Final = struct.Struct(">QQqq")
+_SIZE: Final = struct.Struct(">8xQ")
 _LOW: Final = (1 << 63) - 1
 _SECOND_NS: Final = 1_000_000_000
 _COARSE_NS: Final = 2 * _SECOND_NS
@@ -62,7 +63,7 @@ def modified_of(packed: bytes) -> int:
 
 def size_of(packed: bytes, at: int = 0) -> int:
     """The file size in a packed stat, which may be in the midst of others."""
-    size: int = _STAT.unpack_from(packed, at)[1]
+    size: int = _SIZE.unpack_from(packed, at)[0]
     return size
 
 

@@ -195,24 +195,27 @@ class ListedFolder(Folder):
         found, sizes = self._listings.get(path), list[tuple[str, Kind, int]]()
         if found is None:
             return None
-        stats, position = found.stats, 0
+        stats, position, end = found.stats, 0, len(found.stats)
+        # Looked up once: of a large workspace all listings are gone through.
+        head_at, head_size, size_of = _HEAD.unpack_from, _HEAD.size, filestat.size_of
+        stat_size, directory = filestat.PACKED_SIZE, int(Kind.DIRECTORY)
         try:
-            while position < len(stats):
-                code, length = _HEAD.unpack_from(stats, position)
-                start = position + _HEAD.size
+            while position < end:
+                code, length = head_at(stats, position)
+                start = position + head_size
                 position = start + length
-                if code == Kind.DIRECTORY:
+                if code == directory:
                     name = paths.bytes_to_text(stats[start:position])
                     inside = self._listings[paths.join(path, name)]
                     size = _TOTALS.unpack(inside.totals)[_BYTES]
                     if size >= least:
                         sizes.append((name, Kind.DIRECTORY, size))
                     continue
-                size = filestat.size_of(stats, position)
+                size = size_of(stats, position)
                 if size >= least:
                     name = paths.bytes_to_text(stats[start : start + length])
                     sizes.append((name, _KINDS[code], size))
-                position += filestat.PACKED_SIZE
+                position += stat_size
         except (struct.error, KeyError):
             # It is being decoded just now; or whoever looks into it says what is wrong.
             return None

@@ -351,7 +351,12 @@ class Tree(NamedTuple):
             most, path = heapq.heappop(heap)
             if len(best) == limit and most > best[-1][0]:
                 break
-            for name, kind, size in self._sizes(path, -best[-1][0] if len(best) == limit else 0):
+            least = 0
+            if len(best) == limit:
+                size, last = -best[-1][0], best[-1][1]
+                # Of equal size only what comes before the last of them counts.
+                least = size + (f"{path}/" > last if path else 0)
+            for name, kind, size in self._sizes(path, least):
                 if kind is Kind.DIRECTORY:
                     heapq.heappush(heap, (-size, paths.join(path, name)))
                 elif kind is not Kind.LINK:
