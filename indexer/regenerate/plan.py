@@ -76,7 +76,7 @@ HeadOf = Callable[[str, str], Head | None]
 Entering = Callable[[Sequence[str]], None]
 """Told the paths whose heads are asked for next."""
 
-Settled = MutableMapping[str, ContentId]
+CurrentBelow = MutableMapping[str, ContentId]
 """Folders, by path, and the content id at which nothing below them was stale."""
 
 
@@ -98,23 +98,23 @@ def stale_steps(
     within: str = paths.ROOT,
     *,
     recursive: bool = True,
-    settled: Settled | None = None,
+    current_below: CurrentBelow | None = None,
     entering: Entering | None = None,
 ) -> Iterator[Step]:
     """Every frame that is missing or not current, children before parents.
 
     A folder whose head is current is not entered: its id vouches for everything below it. Where
-    a type keeps no frames of folders, `settled` does, which is read and added to.
+    a type keeps no frames of folders, `current_below` does, which is read and added to.
     """
     for start in starts(rules, within):
         entry = tree.get(start)
         if entry is None:
             continue
         if recursive:
-            if settled is None or rules.has_folder_frames:
+            if current_below is None or rules.has_folder_frames:
                 yield from _below(rules, head_of, start, entry, entering)
             else:
-                yield from _files_below(rules, head_of, start, entry, settled)
+                yield from _files_below(rules, head_of, start, entry, current_below)
         elif rules.wants(entry) and not rules.is_made(head_of, start, entry):
             yield Step(start, entry)
 
@@ -145,7 +145,7 @@ def _below(
 
 
 def _files_below(
-    rules: Rules, head_of: HeadOf, path: str, entry: Entry, settled: Settled
+    rules: Rules, head_of: HeadOf, path: str, entry: Entry, current_below: CurrentBelow
 ) -> Iterator[Step]:
     """The stale files, without entering folders in which none was stale at the same content."""
     found = 0
@@ -158,8 +158,8 @@ def _files_below(
                 yield Step(path, entry)
         elif before is not None:
             if found == before:
-                settled[path] = entry.content_id
-        elif settled.get(path) != entry.content_id:
+                current_below[path] = entry.content_id
+        elif current_below.get(path) != entry.content_id:
             stack.append((path, entry, found))
             stack.extend(
                 (paths.join(path, name), child, None)

@@ -50,7 +50,7 @@ def holds(node: Node, condition: Condition) -> bool:
 
 
 def _equal(key: str, value: Any, wanted: Literal) -> bool:
-    """Equality keeps types apart, except where the attribute's own type settles them."""
+    """Equality keeps types apart, except where the attribute's own type decides."""
     if wanted.null or value is None:
         return wanted.null and value is None
     if wanted.high is not None:

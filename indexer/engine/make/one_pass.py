@@ -153,7 +153,8 @@ class OnePass:
     def _from_walk(self, tree: Tree) -> Iterator[Step]:
         """What is stale, from where the last look at the same tree ended.
 
-        Without folders' frames each look begins anew: settled folders are passed by at once.
+        Without folders' frames each look begins anew: what is known to be current below a folder
+        is passed by at once.
         """
         if tree is not self.tree or not self.type.rules.has_folder_frames:
             self._walk = None
@@ -172,7 +173,7 @@ class OnePass:
         heads, rules = self.frames.heads, self.type.rules
         return stale_steps(
             self.tree, rules, heads.heads_of(rules.type, few=rules.has_folder_frames), within,
-            recursive=recursive, settled=heads.current_below(rules), entering=heads.load_few,
+            recursive=recursive, current_below=heads.current_below(rules), entering=heads.load_few,
         )  # fmt: skip
 
     def still_stale(self, steps: Iterable[Step]) -> list[Step]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
     from indexer.engine.models.settings import LlmSettings
     from indexer.engine.team.exchange import Exchange
-    from indexer.generators.llm.writer import Known, ModelWriter, Request
+    from indexer.generators.llm.writer import Known, ModelRequest, ModelWriter
 
 HERE: Final = "here"
 TEAM: Final = "team"
@@ -343,7 +343,7 @@ class Plan:
             return request
         return 0 if isinstance(request, Known) else request.tokens
 
-    def _request(self, one: Planned, writer: ModelWriter) -> Request | Known | int:
+    def _request(self, one: Planned, writer: ModelWriter) -> ModelRequest | Known | int:
         """The very request, or its size as a guess."""
         entry, frames = one.step.entry, self._frames
         name = paths.split(one.step.path)[1]

@@ -20,7 +20,7 @@ from indexer.engine.models.settings import LlmSettings
 from indexer.generators.llm.budget import Budget, Caps, Refused
 from indexer.generators.llm.calling import Brake, Caller, Failure
 from indexer.generators.llm.client import ModelClient, check_extra
-from indexer.generators.llm.writer import Known, ModelWriter, Request
+from indexer.generators.llm.writer import Known, ModelRequest, ModelWriter
 
 if TYPE_CHECKING:
     from indexer.engine.models.in_flight import InFlight
@@ -31,7 +31,7 @@ GRACE: Final = 5.0
 IN_A_ROW: Final = 5
 """So many nodes without an answer from the server, one after the other, and a run gives up."""
 
-Prepare = Callable[[], Request | Known]
+Prepare = Callable[[], ModelRequest | Known]
 """Makes a request on the calling thread; raises `OSError` or `ValueError` where it cannot."""
 
 

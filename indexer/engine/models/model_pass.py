@@ -31,7 +31,7 @@ from indexer.regenerate.plan import Step, chunks
 
 Rank = tuple[int, bool, int, str]
 """Stalest first (by the number under which its present frame was stored; none yet: 0), files
-before folders, smallest first; the path settles ties."""
+before folders, smallest first; the path decides ties."""
 
 _LOOK_AGAIN: Final = 0.5
 """Seconds before looking whether another run has the answer that both want."""

@@ -59,7 +59,7 @@ class OpenSession:
         """Whether memory is ahead of the database: it must not be loaded anew meanwhile."""
 
 
-class Request(NamedTuple):
+class MarkedRequest(NamedTuple):
     """Which request of a client a change belongs to, so that asking again does not do it again."""
 
     once: str
@@ -76,7 +76,7 @@ class OpenSessions:
         self.clock = clock
         self.counter = counter
         self.store, self._agents = SessionStore(database), FrameStore(database)
-        self.request: Request | None = None
+        self.request: MarkedRequest | None = None
         """The request that is being carried out; only the writing thread has one."""
         self._lock = threading.RLock()
         self._open: OrderedDict[int, OpenSession] = OrderedDict()
@@ -88,7 +88,7 @@ class OpenSessions:
     @contextmanager
     def requested(self, once: str, again: bool) -> Iterator[None]:
         """While this lasts, what is written is known by a token."""
-        self.request = Request(once, again)
+        self.request = MarkedRequest(once, again)
         try:
             yield
         finally:

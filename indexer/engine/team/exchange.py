@@ -164,7 +164,7 @@ class Exchange:
     def _do_ours(
         self, portion: list[MemoKey], wanted: Mapping[MemoKey, int], take: Take, compute: Compute
     ) -> list[MemoKey]:
-        """Compute those of a portion that nobody else is computing; the keys that are settled."""
+        """Compute those of a portion that nobody else is computing; the keys that are done."""
         leased = self.lease(portion)
         granted = portion if leased is None else [key for key in portion if key in leased]
         try:

@@ -1,4 +1,4 @@
-"""Caps that hold: the worst case is set aside before a call and settled after it."""
+"""Caps that hold: the worst case is set aside before a call, what was used is charged after."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Budget:
                     return Refused("max_cost")
                 self._changed.wait()
 
-    def settle(self, reserved: Reserved, cost: Decimal, tokens_in: int, tokens_out: int) -> None:
+    def charge(self, reserved: Reserved, cost: Decimal, tokens_in: int, tokens_out: int) -> None:
         """Say what a call really cost."""
         with self._changed:
             self._outstanding -= 1

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from indexer.generators.llm.budget import NOTHING, Budget, Price, Refused
 from indexer.generators.llm.client import Answer, CallFailed
-from indexer.generators.llm.writer import Request
+from indexer.generators.llm.writer import ModelRequest
 
 FIRST_PAUSE: Final = 0.5
 """Seconds before the second attempt; each further pause is twice as long."""
@@ -20,7 +20,7 @@ FIRST_PAUSE: Final = 0.5
 class Asks(Protocol):
     """Whoever can make one attempt."""
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: ModelRequest) -> Answer:
         """An answer, or `CallFailed`."""
         ...
 
@@ -70,7 +70,7 @@ class Caller:
     longest_pause: float
     brake: Brake
 
-    def call(self, request: Request) -> Answer | Failure | Refused:
+    def call(self, request: ModelRequest) -> Answer | Failure | Refused:
         """Ask until there is an answer, a lasting failure, or no budget; every attempt counts."""
         price = self.price_of(request.model)
         worst = _cost(price, request.most_tokens, request.max_output_tokens)
@@ -87,13 +87,13 @@ class Caller:
                 failed = error
                 used = error.usage or (request.most_tokens, request.max_output_tokens)
                 used = used if error.billed or error.usage else (0, 0)
-                self.budget.settle(reserved, _cost(price, *used), *used)
+                self.budget.charge(reserved, _cost(price, *used), *used)
             except BaseException:
-                self.budget.settle(reserved, worst, request.most_tokens, request.max_output_tokens)
+                self.budget.charge(reserved, worst, request.most_tokens, request.max_output_tokens)
                 raise
             else:
                 used = _used(answer, request)
-                self.budget.settle(reserved, _cost(price, *used), *used)
+                self.budget.charge(reserved, _cost(price, *used), *used)
                 return answer
             # A server that asks for no pause at all gets the one that others get.
             wait = max(pause, failed.after or 0.0)
@@ -116,7 +116,7 @@ def _failure(failed: CallFailed, attempts: int, too_long: bool) -> Failure:
     return Failure(message, failed.fatal, failed.retry)
 
 
-def _used(answer: Answer, request: Request) -> tuple[int, int]:
+def _used(answer: Answer, request: ModelRequest) -> tuple[int, int]:
     """Tokens as the server counts them; the worst case where it does not tell."""
     if answer.tokens_in is None or answer.tokens_out is None:
         return request.most_tokens, request.max_output_tokens

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 from indexer.core.secrets import redact
 from indexer.errors import UncheckedError, UsageError
-from indexer.generators.llm.writer import Request
+from indexer.generators.llm.writer import ModelRequest
 
 MAX_ANSWER: Final = 256 * 1024
 """Characters of an answer; a server that sends more does not keep to its own limit."""
@@ -120,7 +120,7 @@ class ModelClient:
         """Close the connections."""
         self._client.close()
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: ModelRequest) -> Answer:
         """One attempt; raises `CallFailed`."""
         options: dict[str, Any] = {self._server.limit_parameter: request.max_output_tokens}
         if request.temperature is not None:

@@ -39,7 +39,7 @@ class Child(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """Everything one call sends, and what was left out of it."""
 
     model: str
@@ -109,7 +109,7 @@ class ModelWriter:
             ("window", str(self.window)),
         )
 
-    def of_file(self, source: FileInput) -> Request | Known:
+    def of_file(self, source: FileInput) -> ModelRequest | Known:
         """What to ask about a file, or its body where there is nothing to ask."""
         content = as_text(source.content)
         if content is None:
@@ -127,7 +127,7 @@ class ModelWriter:
             cut = {"characters": len(text), "kept_characters": len(piece.text)}
         return self._request(heading, piece.text, cut)
 
-    def of_folder(self, children: Sequence[Child]) -> Request | Known:
+    def of_folder(self, children: Sequence[Child]) -> ModelRequest | Known:
         """What to ask about a folder."""
         if not children:
             return Known(_EMPTY_FOLDER)
@@ -171,7 +171,7 @@ class ModelWriter:
             )
         return room
 
-    def _request(self, heading: str, material: str, cut: Mapping[str, int]) -> Request:
+    def _request(self, heading: str, material: str, cut: Mapping[str, int]) -> ModelRequest:
         # No text can hold a mark that is made from its own hash.
         mark = hashlib.sha256(material.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         asked = f"{heading}<<<{mark}\n{material}\n{mark}>>>\n"
@@ -184,7 +184,7 @@ class ModelWriter:
         if not self.exact:
             # No tokenizer that works on bytes makes more tokens than there are bytes.
             most = len(self.prompt.text.encode()) + len(asked.encode()) + 2 * FRAMING
-        return Request(
+        return ModelRequest(
             self.model, messages, self.max_output_tokens, self.temperature, tokens, most, cut
         )
 

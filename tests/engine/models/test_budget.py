@@ -16,7 +16,7 @@ from indexer.engine.make.run import NeedsYesError, NoPriceError
 from indexer.generators.llm.budget import Budget, Caps, Price, Refused, Reserved
 from indexer.generators.llm.calling import Brake, Caller, Failure
 from indexer.generators.llm.client import Answer, CallFailed
-from indexer.generators.llm.writer import Request
+from indexer.generators.llm.writer import ModelRequest
 from tests.support.asking import Asking, declaration
 from tests.support.model_server import (
     ModelServer,
@@ -33,8 +33,8 @@ PRICES = '[llm.prices."{model}"]\ninput = 1000.0\noutput = 2000.0\n'
 MANY = {f"p{number % 5}/m{number}.py": python(f"f{number}") for number in range(30)}
 
 
-def request(tokens: int = 100, out: int = 50) -> Request:
-    return Request("m", (), out, None, tokens, tokens)
+def request(tokens: int = 100, out: int = 50) -> ModelRequest:
+    return ModelRequest("m", (), out, None, tokens, tokens)
 
 
 def test_a_price_is_per_million_tokens() -> None:
@@ -52,7 +52,7 @@ def test_what_is_reserved_and_spent_never_exceeds_a_cap(
     for worst, real in steps:
         reserved = budget.reserve(Decimal(worst))
         if isinstance(reserved, Reserved):
-            budget.settle(reserved, Decimal(min(worst, real)), 0, 0)
+            budget.charge(reserved, Decimal(min(worst, real)), 0, 0)
         assert budget.spent <= most
         assert budget.calls <= calls
 
@@ -65,7 +65,7 @@ def test_a_reservation_waits_for_calls_that_may_turn_out_cheaper() -> None:
     waiting = threading.Thread(target=lambda: found.append(budget.reserve(Decimal(5))))
     waiting.start()
     assert found == []
-    budget.settle(first, Decimal(2), 0, 0)
+    budget.charge(first, Decimal(2), 0, 0)
     waiting.join(30)
     assert isinstance(found[0], Reserved)
     # What cannot fit even when all others cost nothing is refused at once.
@@ -81,7 +81,7 @@ class _Flaky:
         self.attempts = 0
         self.charged = 0
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: ModelRequest) -> Answer:
         with self.lock:
             self.attempts += 1
             dice = self.chance.random()
@@ -125,7 +125,7 @@ def test_threads_retries_and_failures_stay_within_both_caps(seed: int) -> None:
 
 def test_a_pause_that_is_too_long_is_not_taken() -> None:
     class Busy:
-        def ask(self, request: Request) -> Answer:
+        def ask(self, request: ModelRequest) -> Answer:
             raise CallFailed("HTTP 429", retry=True, after=600.0, billed=False)
 
     budget = Budget(Caps())

@@ -16,7 +16,7 @@ from indexer.generators.base import FileInput
 from indexer.generators.llm.cutting import cut_to, shares
 from indexer.generators.llm.options import counter, make_writer
 from indexer.generators.llm.prompts import packaged_prompt, prompt_names
-from indexer.generators.llm.writer import Known, ModelWriter, Request
+from indexer.generators.llm.writer import Known, ModelRequest, ModelWriter
 from indexer.synthesis.base import ChildInput, Tokens
 
 COUNT = counter("o200k_base").count_text
@@ -130,8 +130,8 @@ def test_every_request_fits_its_window(children: list[tuple[str, str | None]]) -
 def test_an_unknown_models_tokens_are_bounded_by_bytes() -> None:
     source = FileInput("a.txt", "Größe 漢字 ".encode() * 50)
     known, unknown = writer().of_file(source), writer(model="some/llama").of_file(source)
-    assert isinstance(known, Request)
-    assert isinstance(unknown, Request)
+    assert isinstance(known, ModelRequest)
+    assert isinstance(unknown, ModelRequest)
     assert known.most_tokens == known.tokens
     sent = sum(len(message["content"].encode()) for message in unknown.messages)
     assert unknown.most_tokens >= sent
