@@ -24,18 +24,27 @@ def _names(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 def _reads_as_question(options: Globals, workspace: Workspace, name: str) -> bool:
     """Whether the one argument is no node, and words rather than a mistyped name.
 
-    Words have a blank between them or a question mark at the end. What is on disk or in the index
-    is a node whatever it looks like, and so is what says so by path: or id:.
+    Words have a blank between them or a question mark at the end; a single one asks for the
+    symbol of that name. What is on disk or in the index is a node whatever it looks like, and so
+    is what says so by path: or id:.
     """
     spoken = name.strip()
-    if not (" " in spoken or spoken.endswith("?")) or name.startswith(("path:", "id:")):
+    asks = " " in spoken or spoken.endswith("?")
+    if not (asks or spoken.replace(".", "").isidentifier()) or name.startswith(("path:", "id:")):
         return False
     try:
         meant = from_here(options, name)
         workspace.resolve(meant, by_name=True)
     except UsageError as error:
-        return error.code != AMBIGUOUS
+        return error.code != AMBIGUOUS and (asks or _is_symbol(workspace, spoken))
     return False
+
+
+def _is_symbol(workspace: Workspace, name: str) -> bool:
+    try:
+        return bool(workspace.definition(name, limit=1)["symbols"])
+    except UsageError:
+        return False
 
 
 @merkle_command("compose")

@@ -37,6 +37,11 @@ BEST_SHARE: Final = 25
 NEXT_SHARE: Final = 70
 LEAST_SHARE: Final = 3
 
+# Of a small budget the best file may take more, so that what is asked for by name is shown whole:
+# up to so many tokens, and this part in percent.
+BEST_TOKENS: Final = 600
+BEST_MOST: Final = 75
+
 _LEAST: Final = 24
 _MOST: Final = 512
 _USUAL_TOKENS: Final = 400
@@ -320,10 +325,11 @@ def select(
     chooser.look_ahead(one for group in groups for one in (*group.written, *group.repeated))
     waiting: list[Candidate | str] = []
     share, unused = request.budget * BEST_SHARE // 100, 0
+    more = max(0, min(BEST_TOKENS, request.budget * BEST_MOST // 100) - share)
     for group in groups:
         room = chooser.rest
         if pieces is not None:
-            room = min(room, max(share, request.budget * LEAST_SHARE // 100) + unused)
+            room = min(room, max(share, request.budget * LEAST_SHARE // 100) + unused + more)
             share = share * NEXT_SHARE // 100
         before = chooser.used
         for one in (*group.written, *([group.path] if group.has_source else ()), *group.repeated):
@@ -338,7 +344,8 @@ def select(
                     waiting.append(one)
             else:
                 _offer(chooser, one, left, waiting)
-        unused = max(0, room - (chooser.used - before)) if pieces is not None else 0
+        unused = max(0, room - more - (chooser.used - before)) if pieces is not None else 0
+        more = 0
     _fill(chooser, waiting, pieces)
     return chooser.trim()
 

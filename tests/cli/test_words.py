@@ -77,8 +77,18 @@ def test_a_question_needs_no_option(peopled: Path, merkle: Any) -> None:
     (peopled / "tide tables").write_text("a file\n")
     assert merkle("-C", peopled, "scan").code == 0
     assert merkle("-C", peopled, "compose", "tide tables", "--json").err == ""
-    # One word is more likely a name that was mistyped.
+    # One word is more likely a name that was mistyped, unless code has it.
     assert merkle("-C", peopled, "compose", "tides").code == 2
+    (peopled / "src" / "main.py").write_text("class Sea:\n    def tides(self):\n        return 1\n")
+    assert merkle("-C", peopled, "watch", "--once").code == 0
+    for name in ("tides", "Sea.tides"):
+        asked = merkle("-C", peopled, "compose", name, "--json")
+        assert asked.json == merkle("-C", peopled, "compose", "--query", name, "--json").json
+        assert "taken as a question" in asked.err
+    assert merkle("-C", peopled, "compose", "Sea.ebb").code == 2
+    (peopled / "tides").write_text("a file\n")
+    assert merkle("-C", peopled, "scan").code == 0
+    assert merkle("-C", peopled, "compose", "tides", "--json").err == ""
 
 
 def test_diff_alone_compares_with_the_last_commit(peopled: Path, merkle: Any) -> None:
