@@ -151,12 +151,12 @@ def command(
     the beginning as it was, and a provider's prompt cache with it. Each frame says itself when it
     is not fresh. What is left out is counted, with the reasons.
 
-    One argument that is no node and reads as a question, with blanks or a question mark, is taken
-    for --query, and that is said. With a question the answer is a mix: for the best files the
-    bodies of the symbols that match best, or the whole file where it fits, with what is known
-    about them. Lines of files are read and hashed at that moment, and stand fenced in their
-    messages. Tests, documents, translations and generated files weigh less, unless the question
-    or an option asks for them.
+    One argument that is no node and reads as a question, with blanks or a question mark, or that
+    names a symbol, is taken for --query, and that is said. With a question the answer is a mix: for
+    the best files the bodies of the symbols that match best, or the whole file where it fits, with
+    what is known about them. Lines of files are read and hashed at that moment, and stand fenced in
+    their messages. Tests, documents, translations and generated files weigh less, unless the
+    question or an option asks for them.
 
     \b
     Examples:

@@ -20,6 +20,7 @@ from indexer.compose.selection import (
     Group,
     Omitted,
     Selection,
+    Source,
     least_of_source,
     select,
 )
@@ -226,3 +227,29 @@ def test_what_cannot_fit_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_mark_of_a_message_has_two_tokens_at_least(encoding: str) -> None:
     tokens = load_encoding(encoding).token_byte_values()
     assert max(len(one) for one in tokens if re.fullmatch(b" ?[0-9a-f]+", one)) < 12
+
+
+def _lines(path: str, symbol: str, words: int) -> Source:
+    return Source(path, symbol, 1, words, "00", "00", "word\n" * words)
+
+
+@pytest.mark.parametrize(
+    ("budget", "whole"), [(400, True), (900, True), (2000, True), (200, False)]
+)
+def test_what_is_asked_for_by_name_is_shown_whole_in_a_small_budget_too(
+    budget: int, whole: bool
+) -> None:
+    """The best file has a quarter of the budget, more of a small one; others keep theirs."""
+    offered = {
+        "best.py": [_lines("best.py", "named", 100), _lines("best.py", "near", 2)],
+        "next.py": [_lines("next.py", "other", 150), _lines("next.py", "small", 2)],
+    }
+    groups = [Group(path, (), True) for path in offered]
+    selection = select(
+        groups, Request(budget=budget), lambda _: [], COUNTER, Omitted(),
+        lambda path, room, again: iter(offered[path]),
+    )  # fmt: skip
+    shown = [item.source.symbol for item in selection.items if item.source is not None]
+    assert ("named" in shown) is whole
+    assert "small" in shown or "other" in shown
+    assert selection.tokens <= budget
