@@ -58,6 +58,7 @@ def test_results_answer_in_order_where_nobody_gave_ids(session: Session) -> None
     assert {place: answers[call_id] for place, call_id in asked.items()} == {
         f'{{"city": "{city}"}}': f'{{"content": "of {city}"}}' for city in ("Rome", "Oslo", "Bern")
     }
+    # A message is an object whose values may be anything.
     assert session.chat("openai")[1]["tool_call_id"] == "given"  # type: ignore[index]
 
 

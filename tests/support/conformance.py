@@ -53,6 +53,7 @@ class Specification:
         self._shown[place] = shown
 
         def mark(test: Test) -> Test:
+            # A function takes attributes of which its type knows nothing.
             test.statement = shown  # type: ignore[attr-defined]
             return test
 

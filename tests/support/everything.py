@@ -162,6 +162,7 @@ READ: dict[str, Callable[[Engine], Any]] = {
     "nodes": _nodes,
     "composed": _composed,
     **{
+        # The type of a default argument of a lambda is not found out.
         table: lambda engine, table=table: engine.sql(  # type: ignore[misc]
             f"SELECT * FROM {table} ORDER BY ALL", limit=100_000
         )["rows"]

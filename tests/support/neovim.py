@@ -66,6 +66,7 @@ class Neovim:
                     assert message[2] is None, message[2]
                     return message[3]
             assert self._process.stdout is not None
+            # It is a buffered reader, which its type does not tell.
             piece = self._process.stdout.read1(1 << 16)  # type: ignore[attr-defined]
             assert piece, "Neovim is gone"
             self._incoming.feed(piece)

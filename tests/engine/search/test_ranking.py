@@ -47,6 +47,7 @@ def test_the_best_are_those_that_are_worth_most_in_their_roles(
             worth = covered(text, words, sum(weights), ALONE)
             expected[number] = worth * percent_of(role, question)
     roles = SimpleNamespace(roles=lambda numbers: {number: files[number][0] for number in numbers})
+    # All that is asked of files here is their role.
     ranking._files = roles  # type: ignore[assignment]
     last = sorted(expected.values(), reverse=True)[pool - 1 : pool] or [0]
     best = [number for number, worth in expected.items() if worth >= last[0]]
