@@ -26,15 +26,16 @@ from indexer.service.whose_socket import (
 ASKED = frozenset(
     (
         "callees", "callers", "compose", "definition", "diff", "explain", "get-frame", "get-head",
-        "get-node", "help", "impact", "list-frames", "log", "ls", "references", "replay", "scan",
-        "search", "show", "sql", "status", "symbols",
+        "get-node", "help", "impact", "list-frames", "log", "ls", "note", "notes", "references",
+        "replay", "scan", "search", "show", "sql", "status", "symbols",
     )
 )  # fmt: skip
 """Commands that ask the service and write no file: what is read and written by name here must not
 be read and written by another process, which may be in another container."""
 
 ENVIRONMENT = (
-    "COLORTERM", "COLUMNS", "FORCE_COLOR", "HOME", "LANG", "LINES", "NO_COLOR", "TERM", "TZ",
+    "COLORTERM", "COLUMNS", "FORCE_COLOR", "HOME", "LANG", "LINES", "LNAME", "LOGNAME", "NO_COLOR",
+    "TERM", "TZ", "USER", "USERNAME",
 )  # fmt: skip
 PREFIXES = ("LC_", "MERKLE_", "XDG_")
 """What of the environment counts for these commands, and is therefore handed on. No more: nothing
@@ -92,7 +93,7 @@ def _meant(arguments: list[str]) -> tuple[str, list[str]]:
 def _address(arguments: list[str]) -> str | None:
     """Where the ready process of the workspace listens that a command line means."""
     folder, rest = _meant(arguments)
-    if not rest or rest[0] not in ASKED:
+    if not rest or rest[0] not in ASKED or not _is_all_said(rest):
         return None
     descriptor = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -109,6 +110,18 @@ def _address(arguments: list[str]) -> str | None:
         os.close(descriptor)
     ready = ready_address(address)
     return ready if is_our_socket(ready) else None
+
+
+def _is_all_said(command: list[str]) -> bool:
+    """Whether a command needs no file that it names, no editor, and nothing that only git knows."""
+    if command[0] == "notes":
+        return not {"export", "import"}.intersection(command)
+    if command[0] != "note":
+        return True
+    # Without words an editor is opened, and whose note it is may be git's to say.
+    words = len(command) > 2 and not any(one.startswith("-") for one in command[1:3])
+    about_another = command[1:2] in (["--still-true"], ["--withdraw"])
+    return (words or about_another) and not any(name.startswith("GIT_") for name in os.environ)
 
 
 def request(arguments: list[str]) -> bytes:

@@ -51,6 +51,8 @@ LINES = {
     "impact": [["impact", "a.py"]],
     "replay": [["replay", "0" * 12]],
     "log": [["log"], ["log", "-n", "x"]],
+    "note": [["note"], ["note", "nowhere", "Said."], ["note", "--withdraw", "000000"]],
+    "notes": [["notes"], ["notes", "a.py", "--stale"]],
     "diff": [["diff", "@-0", "@-0"], ["diff"]],
     "sql": [["sql", "SELECT count(*) FROM nodes"], ["sql", "DROP TABLE x"]],
 }
@@ -205,6 +207,34 @@ def test_nothing_but_the_interpreters_own_is_loaded(served: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_note_is_written_the_same_both_ways(
+    served_alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".gitconfig").write_text("[user]\n\tname = Ada of Git\n")
+    for name in [name for name in os.environ if name.startswith("GIT_")] + ["MERKLE_AGENT"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", os.fspath(tmp_path))
+    assert _hand_over(served_alone, "pass", "note", "a.py", "The first.").stderr == "0\n"
+    written = []
+    for handed, node in ((True, "a.py"), (False, "sub/b.md")):
+        done = _run(served_alone, "note", node, "Said", "once.", "--json", handed=handed)
+        written.append(json.loads(done.stdout))
+    shared, alone = ({k: v for k, v in one.items() if "id" not in k} for one in written)
+    assert shared == {**alone, "path": "a.py"}
+    assert shared["agent"] == "ada-of-git"
+    assert shared["freshness"] == "fresh"
+
+
+def test_a_note_that_needs_an_editor_or_git_is_not_handed_over(served: Path) -> None:
+    assert _hand_over(served, "pass", "note", "a.py").stderr == "None\n"
+    assert _hand_over(served, "pass", "note", "a.py", "--type", "note").stderr == "None\n"
+    assert _hand_over(served, "pass", "note", "a.py", "-").stderr == "None\n"
+    other = "import os; os.environ['GIT_CONFIG_GLOBAL'] = '/elsewhere'"
+    assert _hand_over(served, other, "note", "nowhere", "Said.").stderr == "None\n"
+    assert _hand_over(served, "pass", "notes", "export", "n").stderr == "None\n"
+    assert _hand_over(served, "pass", "notes", "--json", "import", "n").stderr == "None\n"
+
+
 def test_what_writes_files_or_is_of_another_release_is_not_handed_over(served: Path) -> None:
     assert _hand_over(served, "pass", "report", "r.html").stderr == "None\n"
     assert _hand_over(served, "pass", "export", "p").stderr == "None\n"
@@ -324,8 +354,8 @@ def _process() -> int:
         for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
         if b"indexer.cli.ready" in _read(pid, "cmdline") and runtime in _read(pid, "environ")
     }
-    # Copies of it look the same, and are its children; numbers begin again at some time.
-    (process,) = (pid for pid in found if _parent(pid) not in found)
+    # Copies of it look the same, and are its children, or gone by now.
+    (process,) = (pid for pid in found if _parent(pid) not in {0, *found})
     return process
 
 
