@@ -41,6 +41,9 @@ PREFIXES = ("LC_", "MERKLE_", "XDG_")
 """What of the environment counts for these commands, and is therefore handed on. No more: nothing
 that names programs may reach a process of the service."""
 
+_OF_GIT = ("GIT_CEILING_", "GIT_CONFIG", "GIT_DIR", "GIT_DISCOVERY_")
+"""What of the environment decides whom git takes somebody for."""
+
 _MOST = 1 << 20
 PATIENCE = 60
 """Seconds to wait for a process that has taken a command and says nothing."""
@@ -121,7 +124,7 @@ def _is_all_said(command: list[str]) -> bool:
     # Without words an editor is opened, and whose note it is may be git's to say.
     words = len(command) > 2 and not any(one.startswith("-") for one in command[1:3])
     about_another = command[1:2] in (["--still-true"], ["--withdraw"])
-    return (words or about_another) and not any(name.startswith("GIT_") for name in os.environ)
+    return (words or about_another) and not any(name.startswith(_OF_GIT) for name in os.environ)
 
 
 def request(arguments: list[str]) -> bytes:
