@@ -86,11 +86,11 @@ class Coverage:
         """Take in what has moved since; the tree is what is on disk."""
         with self._lock:
             frames = self._frames()
-            moved = self._following.moved(frames, tree)
-            if moved is None:
-                self._own, self._sums = {}, {}
-                moved = _paths(frames.heads)
-            self._measure(frames, tree, moved)
+            with self._following.moved(frames, tree) as moved:
+                if moved is None:
+                    self._own, self._sums = {}, {}
+                    moved = _paths(frames.heads)
+                self._measure(frames, tree, moved)
             self._tree = tree
 
     def known(self, path: str) -> Known | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
@@ -37,8 +38,12 @@ class Following:
         self._tree: Tree | None = None
         self._rules: tuple[object, ...] = ()
 
-    def moved(self, frames: Frames, tree: Tree) -> set[str] | None:
-        """The paths to look at again since the last call; None: all there are."""
+    @contextmanager
+    def moved(self, frames: Frames, tree: Tree) -> Iterator[set[str] | None]:
+        """The paths to look at again since the last time; None: all there are.
+
+        Where that look does not come to its end, the next one is at everything.
+        """
         heads = frames.heads
         # Read first: what moves meanwhile is looked at again next time.
         version = heads.versions.now
@@ -51,8 +56,9 @@ class Following:
             moved = None
         elif moved is not None:
             moved |= {change.path for change in tree_changes(before, tree)}
+        self._tree = None
+        yield moved
         self._heads, self._version, self._tree, self._rules = heads, version, tree, rules
-        return moved
 
 
 class States(NamedTuple):
@@ -86,10 +92,10 @@ class MissingCounts:
             rules = tuple(declared.rules for declared in self._frames.types.values())
             same = known is not None and known[0].root_id == tree.root_id and known[1] == rules
             if known is None or not same or known[2] != version:
-                moved = self._following.moved(self._frames, tree)
-                for one in rules:
-                    if not same or moved is None or not self._follow(tree, one, moved):
-                        self._missing[one.type] = _missing(self._frames, tree, one)
+                with self._following.moved(self._frames, tree) as moved:
+                    for one in rules:
+                        if not same or moved is None or not self._follow(tree, one, moved):
+                            self._missing[one.type] = _missing(self._frames, tree, one)
                 self._counted = (tree, rules, version)
             found = {one.type: self._missing[one.type] for one in rules}
             return {kind: one if isinstance(one, int) else len(one) for kind, one in found.items()}
@@ -186,14 +192,15 @@ class StateCounts:
             key = (present is None, tree and tree.root_id, unread, frames.heads.versions.now, rules)
             if self._counted is None or self._counted[0] != key:
                 if present is not None:
-                    self._judge_moved(present)
+                    with self._following.moved(frames, present) as moved:
+                        self._judge(present, moved)
                 nodes = tree.root.totals.nodes if tree else 0
                 self._counted = (key, self._sum(present, nodes, missing))
             return self._counted[1]
 
-    def _judge_moved(self, tree: Tree) -> None:
-        frames = self._frames
-        heads, moved = frames.heads, self._following.moved(frames, tree)
+    def _judge(self, tree: Tree, moved: set[str] | None) -> None:
+        """Judge the frames at the paths that moved, or all."""
+        frames, heads = self._frames, self._frames.heads
         found: Iterable[tuple[str, Slot, Head]]
         if moved is None:
             self._told, notes = {}, heads.notes.copy()

@@ -171,6 +171,29 @@ def test_states_after_an_edit_are_judged_on_its_path_alone(
     assert states == counted_anew(engine)
 
 
+def test_what_moved_is_judged_again_after_a_look_that_was_broken_off(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, coverage = StateCounts(engine.frames), Coverage(lambda: engine.frames)
+    counts.of(engine.tree, None)
+    coverage.bring_up_to(engine.tree)
+    (engine.root / "pkg1" / "mod0" / "file4.py").write_text("def other():\n    pass\n")
+    look(engine)
+
+    def broken_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engine.frames, "load_notes", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            counts.of(engine.tree, None)
+        with pytest.raises(KeyboardInterrupt):
+            coverage.bring_up_to(engine.tree)
+    assert counts.of(engine.tree, None) == counted_anew(engine)
+    coverage.bring_up_to(engine.tree)
+    assert everything(engine, coverage) == expected(engine)
+
+
 def test_states_tell_each_of_several_notes_and_of_files_that_are_gone(engine: Engine) -> None:
     counts = StateCounts(engine.frames)
     counts.of(engine.tree, None)
