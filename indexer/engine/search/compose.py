@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
 
 from indexer.compiler import compile_stages
@@ -279,7 +279,7 @@ def _moment(text: str | None) -> int | None:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 10**9
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
 def _gather(
