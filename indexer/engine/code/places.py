@@ -85,8 +85,10 @@ class Places:
             dots = len(module) - len(module.lstrip("."))
             if dots:
                 base = folder.split("/") if folder else []
-                above = base[: len(base) - (dots - 1)] if dots > 1 else base
-                return self._exactly([*above, *filter(None, module[dots:].split("."))])
+                above = len(base) - (dots - 1)
+                if above < 0:
+                    return ()
+                return self._exactly([*base[:above], *filter(None, module[dots:].split("."))])
             return self._ending(module.split("."), folder, least=len(module.split(".")))
         if language in _SCRIPTS:
             if module.startswith("."):
