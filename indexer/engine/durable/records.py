@@ -123,7 +123,7 @@ def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
         kind.check(algorithm, record)
     except PackContentError:
         raise
-    except (*UNFIT, StopIteration) as error:
+    except UNFIT as error:
         said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
         raise PackContentError(
             f"a record of kind {record['kind']!r} is malformed: {said}"
@@ -164,7 +164,7 @@ def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
     try:
         if check is not None:
             check(algorithm, record)
-    except (*UNFIT, StopIteration):
+    except UNFIT:
         return False
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.frames import (
@@ -39,6 +39,7 @@ ON = "/on"
 CONTENT_ID = "/content_id"
 KIND = "/kind"
 SHA256 = "/sha256"
+_KINDS: Final = {kind.label: kind for kind in Kind}
 
 
 class Judged(NamedTuple):
@@ -335,9 +336,8 @@ def note_basis(algorithm: WorkspaceHash, path: str, document: dict[str, Any]) ->
     raw = paths.text_to_bytes(path)
     on = document[ON]
     if on == ON_CONTENT:
-        kind = next(kind for kind in Kind if kind.label == document[KIND])
         content_id = ContentId(bytes.fromhex(document[CONTENT_ID]))
-        return basis_of_content(algorithm.node_id(kind, raw, content_id))
+        return basis_of_content(algorithm.node_id(_KINDS[document[KIND]], raw, content_id))
     if on == ON_LISTING:
         children = [
             (paths.text_to_bytes(name), value[0])
