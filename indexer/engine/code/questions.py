@@ -33,7 +33,6 @@ FEW: Final = 64
 """Files whose facts a question makes itself; where more are missing it says so."""
 
 MOST_STEPS: Final = 20
-Pattern = Annotated[str, SOME_TEXT]
 Steps = Annotated[int, whole_between(1, MOST_STEPS)]
 Place = Annotated[str, matching("PATH:LINE", r".+:[1-9][0-9]{0,8}")]
 Sureness = Annotated[str, one_of(*SURE)]
@@ -154,7 +153,7 @@ def _meanings(graph: Graph, file: CodeFile, line: int, name: str) -> list[tuple[
             if part == name:
                 found += graph.resolve(file, used, parts, at)
     if not found:
-        # Not used there: an import, a comment, or a declaration. Then as if it were.
+        # A line that does not use it, as an import or a comment, is taken as if it did.
         around = [at for at, one in enumerate(file.symbols) if one.line <= line <= one.end_line]
         owner = max(around, default=-1, key=lambda at: (file.symbols[at].start, at))
         found = graph.resolve(file, Reference(name, line, owner, False), [name], 0)
@@ -226,6 +225,7 @@ def is_test(path: str) -> bool:
 def _reached(
     graph: Graph, targets: list[Definition], depth: int, sure: str
 ) -> Iterator[tuple[Edge, int]]:
+    """The first use by which a symbol is reached from some definitions, and in how many steps."""
     seen = {(one.path, one.place) for one in targets}
     wave = targets
     for distance in range(1, depth + 1):
@@ -367,8 +367,8 @@ def _fit(one: Definition, wanted: str) -> tuple[bool, bool, bool, bool, bytes, i
 
 
 def _sure(edges: Iterable[Edge], least: str | None) -> Iterator[Edge]:
-    least = least or NAME
-    most = SURE.index(least)
+    """The edges that are at least so sure."""
+    most = SURE.index(least or NAME)
     return (edge for edge in edges if SURE.index(edge.sure) <= most)
 
 

@@ -12,9 +12,7 @@ from indexer.core.code import CodeSymbol
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry
 from indexer.engine.documents import JsonObject
-from indexer.generators.base import FileInput
-from indexer.generators.facts import facts_key, facts_of
-from indexer.generators.parsed import parse
+from indexer.generators.facts import facts_key
 
 if TYPE_CHECKING:
     from indexer.engine.code.known import KnownFacts
@@ -73,11 +71,6 @@ def _of_side(
 
 def _is_file(entry: Entry | None) -> bool:
     return entry is not None and entry.kind is Kind.FILE
-
-
-def symbols_in(path: str, content: bytes) -> Symbols:
-    """The symbols of a content that the index does not have."""
-    return facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
 
 
 def changed_symbols(before: Symbols, after: Symbols) -> Iterator[JsonObject]:

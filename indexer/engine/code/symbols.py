@@ -42,6 +42,11 @@ def split_symbol(tree: Tree, node: str) -> tuple[str, str | None]:
     return place, symbol if within else None
 
 
+def symbols_in(path: str, content: bytes) -> tuple[CodeSymbol, ...]:
+    """The symbols of a content, found out without asking the index."""
+    return facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
+
+
 def found_among(listed: Sequence[CodeSymbol], path: str, wanted: str) -> list[CodeSymbol]:
     """The symbols of a file that a name fits: its whole name, or otherwise the end of it."""
     name = wanted.replace("::", ".").replace("#", ".")
@@ -106,7 +111,7 @@ class FileSymbols:
             return None
         if content is None or self._frames.algorithm.of_file(content) != entry.content_id:
             return None
-        return facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
+        return symbols_in(path, content)
 
     def named(self, path: str, entry: Entry, symbol: str) -> tuple[Declared, ...] | None:
         """Those of one qualified name: several where it is overloaded or declared again."""
