@@ -11,7 +11,13 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.arguments import Amount
-from indexer.core.frames import FRAME_ATTRIBUTE, GENERATED_AGENT_PREFIX, BodyHash, FrameId
+from indexer.core.frames import (
+    FRAME_ATTRIBUTE,
+    GENERATED_AGENT_PREFIX,
+    BodyHash,
+    FrameId,
+    is_generated,
+)
 from indexer.core.progress import Progress, begin, counted, meter_of
 from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
@@ -228,7 +234,7 @@ class Compaction(LongWork[CompactedDocument]):
             if frame.frame_id.hex() in attributes:
                 named.add(frame.frame_id)
                 kept.add(frame.content)
-            elif frame.created_ns >= horizon or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
+            elif frame.created_ns >= horizon or not is_generated(frame.agent):
                 kept.add(frame.content)
             else:
                 old.add(frame.content)

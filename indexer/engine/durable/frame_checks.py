@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from indexer.core.frames import REPEATING_AGENTS, Frame, FrameId, Head, frame_id
+from indexer.core.frames import REPEATING_AGENTS, Frame, FrameId, Head, frame_id, is_generated
 from indexer.core.postings import OF_UNIT, text_terms
 from indexer.core.terms import count_terms
 from indexer.core.tree import Tree
 from indexer.engine.frames.freshness import fresh_in, note_basis, stale_child
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType
 from indexer.engine.search.manifests import check_manifests

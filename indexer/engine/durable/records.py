@@ -12,15 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    BodyHash,
-    Frame,
-    FrameId,
-    MemoKey,
-    body_hash,
-    frame_id,
-)
+from indexer.core.frames import BodyHash, Frame, FrameId, MemoKey, body_hash, frame_id, is_generated
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.code.symbols import is_symbol_name
 from indexer.engine.documents import JsonObject
@@ -252,7 +244,7 @@ def note_records(
     notes = [
         stored.frame
         for stored in (store.all_frames() if among is None else store.frames(among).values())
-        if not stored.frame.agent.startswith(GENERATED_AGENT_PREFIX)
+        if not is_generated(stored.frame.agent)
         and any(paths.is_within(stored.frame.path, scope) for scope in scopes)
     ]
     notes.sort(key=lambda frame: said.get(frame.frame_id, -1))

@@ -9,20 +9,12 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from indexer.core import paths
 from indexer.core.arguments import Count
 from indexer.core.clock import iso_utc
-from indexer.core.frames import (
-    ON_SYMBOL,
-    Frame,
-    FrameId,
-    Freshness,
-    Head,
-    HeadKey,
-)
+from indexer.core.frames import ON_SYMBOL, Frame, FrameId, Freshness, Head, HeadKey, is_generated
 from indexer.core.tree import Tree
 from indexer.engine.code.symbols import split_symbol
 from indexer.engine.frames.agents import check_agent, check_writer
 from indexer.engine.frames.find import find_frame
 from indexer.engine.frames.freshness import ON, Judged, judge, place_of, symbol_in
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, WITHDRAWN, note_record
 from indexer.engine.frames.notes import (
     FrameRefusedError,
@@ -132,7 +124,6 @@ def notes(
     judged = [(key, head, judge(frames, tree, *key, head)) for key, head in listed]
     if stale:
         judged = [one for one in judged if one[2].freshness is not Freshness.FRESH]
-    judged.sort(key=lambda one: _STALE_FIRST.index(one[2].freshness))
     shown = _documents(frames, tree, judged)
     shown.sort(key=_in_place)
     return {"notes": shown[:limit], "found": len(shown)}

@@ -11,7 +11,7 @@ from indexer.compose.relevance import make_question
 from indexer.core import paths
 from indexer.core.arguments import Count, one_of
 from indexer.core.clock import iso_utc
-from indexer.core.frames import Frame, FrameId, Freshness, Head
+from indexer.core.frames import Frame, FrameId, Freshness, Head, is_generated
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.code.outlines import OUTLINER, lined_outlines
@@ -27,7 +27,7 @@ from indexer.engine.frames.freshness import (
     judge,
     place_of,
 )
-from indexer.engine.frames.heads import Live, is_generated
+from indexer.engine.frames.heads import Live
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.note_records import NO_WORDS
 from indexer.engine.search.corpus import Corpora

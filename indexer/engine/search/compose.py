@@ -24,13 +24,7 @@ from indexer.compose.request import NODE, RELEVANCE, Request, RequestError, make
 from indexer.compose.selection import Group, Omitted, Selection, select
 from indexer.compose.sources import Scope, looked_at, scope_of
 from indexer.core.arguments import Count
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    REPEATING_AGENTS,
-    FrameId,
-    Freshness,
-    body_hash,
-)
+from indexer.core.frames import REPEATING_AGENTS, FrameId, Freshness, body_hash, is_generated
 from indexer.core.paths import on_screen
 from indexer.core.progress import Progress
 from indexer.core.roles import Role
@@ -403,7 +397,7 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
     heads.load_heads(row.path for row in chunk)
     bodies = heads.texts.of(row.content for row in chunk)
     stored = heads.stored_frames([row.frame_id for row in chunk])
-    notes = [row for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)]
+    notes = [row for row in chunk if not is_generated(row.agent)]
     frames.load_notes(tree, ((row.path, row.frame_id) for row in notes))
     loaded = []
     for row in chunk:
@@ -415,7 +409,7 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
         else:
             judged = judge(frames, tree, row.path, row.type, row.agent, head)
         place = Place()
-        if not row.agent.startswith(GENERATED_AGENT_PREFIX):
+        if not is_generated(row.agent):
             place = place_of(frames, row.path, tree.get(row.path), row.frame_id)
         loaded.append(Loaded(row, body, judged.freshness, judged.because, *place))
     return loaded

@@ -9,9 +9,8 @@ from itertools import chain, islice
 from typing import Final, overload
 
 from indexer.compose.candidates import Candidate
-from indexer.core.frames import FrameId, Head, HeadKey
+from indexer.core.frames import FrameId, Head, HeadKey, is_generated
 from indexer.engine.frames.few import Slot
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.packed_heads import PackedHeads
 
 _MANY: Final = 1000
