@@ -15,12 +15,12 @@ from indexer.engine.code.graph import NAME, SURE, CodeFile, Definition, Edge, Gr
 from indexer.engine.code.places import Places
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make.code_pass import CodePass
-from indexer.engine.make.workers import ChangedError, FileSource, read_exactly
 from indexer.engine.tree.resolve import resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
 from indexer.generators.fallback import as_text
 from indexer.generators.references import VERSION
+from indexer.scan.reading import read_recorded
 
 if TYPE_CHECKING:
     from indexer.core.tree import Tree
@@ -297,11 +297,8 @@ def _text(frames: Frames, tree: Tree, path: str) -> bytes | None:
     entry = tree.get(path)
     if entry is None:
         return None
-    source = FileSource(path, entry.content_id, entry.size)
-    try:
-        return as_text(read_exactly(frames.root, frames.algorithm, source))
-    except (OSError, ChangedError):
-        return None
+    content = read_recorded(frames.root, frames.algorithm, path, entry)
+    return None if content is None else as_text(content)
 
 
 def _targets_of_node(tree: Tree, trees: TreeStore, graph: Graph, node: str) -> list[Definition]:
