@@ -112,21 +112,21 @@ class Coverage:
             chosen = heapq.nsmallest(count, found, key=lambda one: (-one[0], one[1]))
             return [self._known(paths.join(path, name), name, entry) for _, name, entry in chosen]
 
-    def in_state(self, state: str, limit: int, below: str = paths.ROOT) -> list[str]:
-        """The first paths at or below a node in a state, going only where there are some."""
+    def stale(self, limit: int, below: str = paths.ROOT) -> list[str]:
+        """The first stale paths at or below a node, going only where there are some."""
         with self._lock:
-            return list(itertools.islice(self._walk(STATES.index(state), below), limit))
+            return list(itertools.islice(self._walk_stale(below), limit))
 
-    def _walk(self, number: int, top: str) -> Iterator[str]:
+    def _walk_stale(self, top: str) -> Iterator[str]:
         stack = [top]
         while stack and self._tree is not None:
             path = stack.pop()
-            if self._own.get(path, 0) % _SHIFT == number:
+            if self._own.get(path, 0) % _SHIFT == _STALE:
                 yield path
             folder = self._tree.folder(path)
-            if folder is not None and self._sums.get(path, _NOTHING)[number]:
+            if folder is not None and self._sums.get(path, _NOTHING)[_STALE]:
                 below = [paths.join(path, name) for name in folder.entries]
-                stack += [where for where in reversed(below) if self._total(where)[number]]
+                stack += [where for where in reversed(below) if self._total(where)[_STALE]]
 
     # -- keeping the sums
 

@@ -99,10 +99,10 @@ def test_an_edit_makes_its_path_stale_and_nothing_else(
     look(engine)
     coverage.bring_up_to(engine.tree)
     assert sorted(judged) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
-    assert coverage.in_state("stale", 10) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
-    assert coverage.in_state("stale", 2) == ["", "pkg1"]
-    assert coverage.in_state("stale", 10, below="pkg1/mod0") == ["pkg1/mod0", "pkg1/mod0/file4.py"]
-    assert coverage.in_state("stale", 10, below="pkg2") == []
+    assert coverage.stale(10) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert coverage.stale(2) == ["", "pkg1"]
+    assert coverage.stale(10, below="pkg1/mod0") == ["pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert coverage.stale(10, below="pkg2") == []
     top = coverage.known("")
     assert top is not None
     assert (top.state, top.counts["stale"]) == ("stale", 4)
@@ -110,7 +110,7 @@ def test_an_edit_makes_its_path_stale_and_nothing_else(
     engine.regenerate()
     coverage.bring_up_to(engine.tree)
     assert set(judged) <= {"", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"}
-    assert coverage.in_state("stale", 10) == []
+    assert coverage.stale(10) == []
     judged.clear()
     coverage.bring_up_to(engine.tree)
     assert judged == []
@@ -127,13 +127,13 @@ def test_a_note_goes_stale_and_a_removed_file_takes_its_own_along(engine: Engine
     look(engine)
     engine.regenerate()
     coverage.bring_up_to(engine.tree)
-    assert coverage.in_state("stale", 10) == ["README.md"]
+    assert coverage.stale(10) == ["README.md"]
     (engine.root / "README.md").unlink()
     look(engine)
     engine.regenerate()
     coverage.bring_up_to(engine.tree)
     assert coverage.known("README.md") is None
-    assert coverage.in_state("stale", 10) == []
+    assert coverage.stale(10) == []
     assert everything(engine, coverage) == expected(engine)
 
 
