@@ -49,10 +49,10 @@ from indexer.errors import CorruptError, UncheckedError
 from indexer.store.frames import FrameStore
 
 TOKENS_PER_FILE: Final = 400
-"""Of a budget: as many files are read for what their parts are worth, but not few."""
+"""One more file is read for what its parts are worth for each so many tokens of a budget."""
 
 USUAL_TOKENS: Final = 40
-"""Of an item: so many more files than the budget could show are not ranked."""
+"""Tokens of an item: files beyond those that a budget could show at that size are not ranked."""
 
 _LOOKS: Final = 5
 """How often a composition is made anew because a file that it shows is another meanwhile."""
@@ -77,12 +77,11 @@ class _Gathered:
     count: int
     base: hashlib._Hash
     """The hash of all candidates' FrameIDs, to which labels are added."""
-    ordered: list[Candidate]
     statistics: Statistics | None
     without: list[tuple[Candidate, str]]
     """The first of those that a query does not find, which are counted but not yet named."""
     groups: list[Group]
-    """The same order by path, where source stands between."""
+    """What is offered in order, path by path where source stands between."""
     hits: dict[str, FileHit]
     """The files whose source may be shown."""
     scores: dict[FrameId, int]
@@ -341,7 +340,7 @@ def _gather(
         kept = {row.frame_id for row in ordered}
         omitted.add([row for row in candidates if row.frame_id not in kept], "ordering")
     groups = _by_path(ordered, request, scores, hits) if hits else [Group("", ordered)]
-    return _Gathered(len(members), base, ordered, statistics, without, groups, hits, scores, parts)
+    return _Gathered(len(members), base, statistics, without, groups, hits, scores, parts)
 
 
 def _by_path(

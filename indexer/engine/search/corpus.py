@@ -130,7 +130,7 @@ class KeptCorpus(Corpus):
         self._written: dict[BodyHash, list[Candidate]] = {}
         """By body, the candidates that have words of their own."""
         self._symbols: dict[int, bytes] = {}
-        """Of files that were read for a question, packed."""
+        """By number of facts, the packed symbols of files that were read for a question."""
         self._digest: hashlib._Hash | None = None
 
     # -- keeping up
