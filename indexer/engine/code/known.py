@@ -118,7 +118,7 @@ class KnownFacts:
         return None if number is None else self.store.symbols([number])[number]
 
     def lacking(self, keys: Collection[FactsKey]) -> set[FactsKey]:
-        """Those of some facts that are not stored."""
+        """Which of some facts are not stored."""
         if self._numbers is None and len(keys) <= _FEW:
             newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
             return {key for key in keys if key not in newest or not _is_of_today(newest[key])}

@@ -162,7 +162,7 @@ def _module_name(path: str) -> str:
 
 
 def _nearest(found: Iterable[str], folder: str) -> list[str]:
-    """Those that share the most of their way with a folder first, then the shortest."""
+    """Paths in order: those that share most of their way with a folder first, then the shortest."""
 
     def near(path: str) -> tuple[int, int, str]:
         shared = posixpath.commonpath([folder or ".", paths.split(path)[0] or "."])

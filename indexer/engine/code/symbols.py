@@ -71,7 +71,7 @@ class Declared(NamedTuple):
     """One declaration of a name in a file."""
 
     sha256: bytes
-    """Of its whole text."""
+    """The hash of its whole text."""
     line: int
 
 

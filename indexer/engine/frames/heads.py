@@ -289,7 +289,7 @@ class HeadCache:
         return frame_id in self.frame_seqs
 
     def stored_frames(self, wanted: Collection[FrameId]) -> set[FrameId]:
-        """Those of some frames that are stored."""
+        """Which of some frames are stored."""
         if not wanted:
             return set()
         if self._frames is None and len(wanted) <= FEW and self._few.may_ask():

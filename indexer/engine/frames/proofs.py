@@ -19,9 +19,9 @@ class OtherTypes(NamedTuple):
     declared: bool
     """Whether that one is declared itself."""
     readers: Mapping[str, Rules]
-    """Those that have its frames of files as their input, directly or through another."""
+    """The types that read its frames of files as their input, directly or through another."""
     bystanders: Mapping[str, Rules]
-    """Those that do not read it at all."""
+    """The types that do not read it at all."""
 
 
 def unproved(
