@@ -59,6 +59,11 @@ class Action(StrEnum):
     WRITTEN = "written"
 
 
+def is_generated(agent: str) -> bool:
+    """Whether a generator or policy keeps the frames of an agent."""
+    return agent.startswith(GENERATED_AGENT_PREFIX)
+
+
 class ChildFrame(NamedTuple):
     """One child of a folder as a synthesis basis sees it."""
 

@@ -5,9 +5,13 @@ A document whose keys are known stands beside the operation that gives it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 JsonObject = dict[str, Any]
+
+Report = Callable[[str, str, str], None]
+"""Takes the code, the path and the message of a finding."""
 
 
 def keys_of(document: Any) -> tuple[str, ...]:

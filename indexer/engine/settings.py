@@ -352,8 +352,10 @@ def trust(root: Path) -> Path:
     if not is_trusted(root):
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            # Somebody may have written the last line by hand, and not ended it.
+            begun = (_bytes_of(file) or b"\n").endswith(b"\n")
             with open(file, "ab") as opened:
-                opened.write(os.fsencode(place) + b"\n")
+                opened.write((b"" if begun else b"\n") + os.fsencode(place) + b"\n")
         except OSError as error:
             raise ConfigError(f"cannot write {file}: {error.strerror or error}") from error
     return file

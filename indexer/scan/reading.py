@@ -11,12 +11,15 @@ import stat as modes
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from indexer.core import paths
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.errors import UncheckedError
+
+if TYPE_CHECKING:
+    from indexer.core.tree import Entry
 
 PIECE: Final = 256 * 1024
 # O_NONBLOCK: a FIFO put in the file's place must not hang the scan.
@@ -188,6 +191,16 @@ def read_bytes(name: str, folder: int, limit: int) -> bytes | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def read_recorded(root: Path, algorithm: WorkspaceHash, path: str, entry: Entry) -> bytes | None:
+    """A file's bytes, if they are what is recorded; None where they are not, or cannot be read."""
+    try:
+        content = read_content(root, path, entry.size)
+    except OSError:
+        return None
+    same = content is not None and algorithm.of_file(content) == entry.content_id
+    return content if same else None
 
 
 def read_content(root: Path, path: str, size: int) -> bytes | None:

@@ -114,7 +114,7 @@ class Pages:
                     raise UsageError(f"{paths.on_screen(at)} is no folder of this tree", hint=hint)
                 rows = coverage.heaviest(at, (page + 1) * LISTED, by_files=view.by_files)
                 drawn = maps(coverage, here, view, colouring)
-                stale = coverage.in_state("stale", NOT_FRESH, below=at)
+                stale = coverage.stale(NOT_FRESH, below=at)
             totals = tree.root.totals
             return {
                 "at": at,

@@ -35,14 +35,19 @@ SURE: Final = ("exact", "import", "unique", "name")
 only one symbol of that name, or by the name alone."""
 EXACT, IMPORT, UNIQUE, NAME = SURE
 
-OF_TYPES: Final = frozenset(
+TYPE_KINDS: Final = frozenset(
     ("class", "interface", "struct", "trait", "impl", "enum", "union", "object", "protocol", "type")
 )
+"""Kinds of symbols that have members."""
 _OURSELVES: Final = frozenset(("self", "cls", "this", "Self", "@self"))
+"""What stands for the object or type itself inside a method."""
 _FAMILIES: Final = {"typescript": "javascript", "tsx": "javascript", "c++": "c", "kotlin": "java",
                     "scala": "java"}  # fmt: skip
 _DEFAULT: Final = "export default"
 _DEEPEST: Final = 6
+"""How many re-exports, or types made from others, are followed."""
+_MOST_WORDS: Final = 24
+"""Words of a type's signature that are tried as what it is made from."""
 _BASES: Final = re.compile(r"[A-Za-z_$][\w$.]*")
 _NOT_BASES: Final = frozenset(
     (
@@ -78,7 +83,7 @@ class Meaning:
     definitions: list[Definition] = field(default_factory=list)
     files: tuple[str, ...] = ()
     known: bool = False
-    """Whether something brings it in, from here or from elsewhere."""
+    """Whether a definition or an import says what it is, though that may be outside the tree."""
 
 
 class CodeFile:
@@ -114,7 +119,7 @@ class CodeFile:
     def type_around(self, place: int) -> Definition | None:
         """The innermost type that a place stands in."""
         for at in self.around(place):
-            if at >= 0 and self.symbols[at].kind in OF_TYPES:
+            if at >= 0 and self.symbols[at].kind in TYPE_KINDS:
                 return self.definition(at)
         return None
 
@@ -253,7 +258,7 @@ class Graph:
     def _brought(
         self, file: CodeFile, wanted: dict[tuple[str, int], Definition], names: set[str]
     ) -> Iterator[Edge]:
-        """Imports are uses too."""
+        """The imports that bring in one of some definitions: these are uses of it, too."""
         for one in file.uses.imports:
             if one.name in names:
                 for target in self._imported(file, one).definitions:
@@ -300,6 +305,7 @@ class Graph:
                 if found:
                     return found
         elif head.startswith(":"):
+            # The name of a type that a variable is said to have stands in the variable's place.
             meaning, _ = self._chain(file, [head[1:], *parts[1:at]], reference.owner)
             said = self._within(meaning, name)
             if said:
@@ -319,7 +325,7 @@ class Graph:
         for scope in scopes:
             kind = file.symbols[scope].kind if scope >= 0 else ""
             # A class's own names are not seen from inside its methods where `self` is written.
-            if kind in OF_TYPES and scope != owner and file.language in EXPLICIT:
+            if kind in TYPE_KINDS and scope != owner and file.language in EXPLICIT:
                 continue
             here = [one for one in own if one.symbol.parent == scope]
             if here:
@@ -351,7 +357,7 @@ class Graph:
             meaning = Meaning([one for one, _ in own], known=True)
             sure = own[0][1]
             if all(
-                one.symbol.kind not in OF_TYPES and one.symbol.kind != "module" for one, _ in own
+                one.symbol.kind not in TYPE_KINDS and one.symbol.kind != "module" for one, _ in own
             ):
                 # A variable or a call's result: of what type is not known.
                 return Meaning(), sure
@@ -364,33 +370,23 @@ class Graph:
                     meaning.definitions + more.definitions, meaning.files + more.files, known=True
                 )
             if meaning.known and not meaning.definitions and not meaning.files:
-                whole = [one.module for one in file.brought[parts[0]] if not one.name]
-                meaning.files = self._longest(file, whole, parts)
+                dotted = ".".join(parts)
+                if any(one.module == dotted and not one.name for one in file.brought[parts[0]]):
+                    meaning.files = self._places.module(file.language, file.path, dotted)
                 return meaning, sure
         for at, part in enumerate(parts[1:], 1):
             if not meaning.known:
                 break
-            whole = [
-                one.module
+            begin = parts[: at + 1]
+            files: tuple[str, ...] = ()
+            if any(
+                not one.name and one.module.split(".")[: at + 1] == begin
                 for one in file.brought.get(parts[0], ())
-                if not one.name and one.module.split(".")[: at + 1] == parts[: at + 1]
-            ]
-            files = tuple(
-                f for one in whole[:1] for f in self._module(file, one.split(".")[: at + 1])
-            )
+            ):
+                files = self._places.module(file.language, file.path, ".".join(begin))
             found = self._within(meaning, part)
             meaning = Meaning(found, files or self._submodules(meaning, part), known=True)
         return meaning, sure
-
-    def _longest(self, file: CodeFile, modules: list[str], parts: list[str]) -> tuple[str, ...]:
-        """The files of a module that is written out, as far as it is."""
-        for module in modules:
-            if module.split(".") == parts:
-                return self._places.module(file.language, file.path, module)
-        return ()
-
-    def _module(self, file: CodeFile, parts: list[str]) -> tuple[str, ...]:
-        return self._places.module(file.language, file.path, ".".join(parts))
 
     def _submodules(self, meaning: Meaning, name: str) -> tuple[str, ...]:
         """Modules of a name in the folders that modules stand for."""
@@ -439,6 +435,7 @@ class Graph:
         return Meaning(found, () if found else inner, known=True)
 
     def _defaults(self, files: Iterable[str]) -> list[Definition]:
+        """What some files export without a name."""
         found = []
         for path in files:
             file = self.file(path)
@@ -460,7 +457,7 @@ class Graph:
         same = {owner.place} | {
             at
             for at, one in enumerate(file.symbols)
-            if one.symbol == owner.symbol.symbol and one.kind in OF_TYPES
+            if one.symbol == owner.symbol.symbol and one.kind in TYPE_KINDS
         }
         own = [
             one
@@ -480,13 +477,13 @@ class Graph:
                 else self._chain(file, parts, owner.symbol.parent)[0]
             )
             for one in meaning.definitions:
-                if one.symbol.kind in OF_TYPES and one != owner:
+                if one.symbol.kind in TYPE_KINDS and one != owner:
                     found += self._member(one, name, IMPORT, depth + 1)
         return list(dict.fromkeys(found))
 
     def _bases(self, symbol: CodeSymbol) -> Iterator[str]:
-        words = _BASES.findall(symbol.signature)
-        for word in words[:24]:
+        """What a type may be made from: the words of its signature that are no keywords."""
+        for word in _BASES.findall(symbol.signature)[:_MOST_WORDS]:
             if word != symbol.name and word not in _NOT_BASES:
                 yield word
 

@@ -21,7 +21,7 @@ _FEW: Final = 32
 _MANY_TOUCHED: Final = 256
 """Paths that changed since all had their facts, from which on that is noted anew."""
 _NONE: Final = 2**32 - 1
-"""In the place of a number: those that were made last would be made another way today."""
+"""Stands for a number where the facts that were made last would be made another way today."""
 
 
 def is_of_today(language: str, made_by: int) -> bool:
@@ -33,7 +33,8 @@ def _is_of_today(facts: stored.KnownFacts) -> bool:
     return is_of_today(facts.language, facts.print)
 
 
-def _all_that_decides(limit: int) -> str:
+def _rules_of_facts(limit: int) -> str:
+    """All that decides which facts files have: how they are made, and up to which size."""
     return f"{facts_print(None):x} {limit}"
 
 
@@ -51,7 +52,7 @@ class FactsNumbers:
     def __init__(self) -> None:
         self._numbers = HashNumbers()
         self._endings: dict[str, bytes] = {}
-        """What stands for each behind a content's id."""
+        """By ending, the bytes that stand for it behind a content's id."""
 
     def __contains__(self, key: FactsKey) -> bool:
         return self.get(key) is not None
@@ -86,7 +87,7 @@ class KnownFacts:
         self.complete_below: dict[str, ContentId] = {}
         """Folders, by path, and the content id at which no file below them lacked its facts."""
         self._is_begun = False
-        """Whether what an earlier process found complete is in there."""
+        """Whether `complete_below` has what an earlier process found."""
         self._is_noted = False
         """Whether a process that comes after this one will know as much, or nearly."""
 
@@ -117,7 +118,7 @@ class KnownFacts:
         return None if number is None else self.store.symbols([number])[number]
 
     def lacking(self, keys: Collection[FactsKey]) -> set[FactsKey]:
-        """Those of some facts that are not stored."""
+        """Which of some facts are not stored."""
         if self._numbers is None and len(keys) <= _FEW:
             newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
             return {key for key in keys if key not in newest or not _is_of_today(newest[key])}
@@ -156,7 +157,7 @@ class KnownFacts:
         """Take over what an earlier process found complete, but for what changed since."""
         if self._is_begun:
             return
-        since = self.store.complete_at(_all_that_decides(limit), tree.root.content_id)
+        since = self.store.complete_at(_rules_of_facts(limit), tree.root.content_id)
         if since is None:
             return
         self._is_begun = True
@@ -192,7 +193,7 @@ class KnownFacts:
     def note_complete(self, tree: Tree, limit: int) -> None:
         """Let other processes know that no file lacks its facts, where that saves them a look."""
         if not self._is_noted and self.complete_below.get(paths.ROOT) == tree.root.content_id:
-            self.store.note_complete(_all_that_decides(limit), tree.root.content_id)
+            self.store.note_complete(_rules_of_facts(limit), tree.root.content_id)
             self._is_begun = self._is_noted = True
 
     def number(self, keys: Iterable[FactsKey]) -> dict[FactsKey, int]:

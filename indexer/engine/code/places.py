@@ -31,9 +31,9 @@ class Places:
         self._tree: Tree | None = None
         self._by_key: dict[FactsKey, list[str]] = {}
         self._by_name: dict[str, list[str]] = {}
-        """By the last part of what a module is called."""
+        """By the last part of the name under which it is imported."""
         self._by_folder: dict[str, list[str]] = {}
-        """By the name of the folder."""
+        """By the name of the folder that it stands in."""
         self._modules: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
     def bring_up_to_date(self, tree: Tree) -> None:
@@ -59,9 +59,9 @@ class Places:
 
     def _remove(self, path: str, entry: Entry | None) -> None:
         if entry is not None and entry.kind is Kind.FILE:
-            _take(self._by_key, facts_key(path, entry.content_id), path)
-            _take(self._by_name, _module_name(path), path)
-            _take(self._by_folder, _folder_name(path), path)
+            _take_out(self._by_key, facts_key(path, entry.content_id), path)
+            _take_out(self._by_name, _module_name(path), path)
+            _take_out(self._by_folder, _folder_name(path), path)
 
     def having(self, key: FactsKey) -> list[str]:
         """The files that have a content, in order."""
@@ -85,8 +85,10 @@ class Places:
             dots = len(module) - len(module.lstrip("."))
             if dots:
                 base = folder.split("/") if folder else []
-                above = base[: len(base) - (dots - 1)] if dots > 1 else base
-                return self._exactly([*above, *filter(None, module[dots:].split("."))])
+                above = len(base) - (dots - 1)
+                if above < 0:
+                    return ()
+                return self._exactly([*base[:above], *filter(None, module[dots:].split("."))])
             return self._ending(module.split("."), folder, least=len(module.split(".")))
         if language in _SCRIPTS:
             if module.startswith("."):
@@ -130,7 +132,7 @@ class Places:
 _Key = TypeVar("_Key")
 
 
-def _take(lists: dict[_Key, list[str]], key: _Key, path: str) -> None:
+def _take_out(lists: dict[_Key, list[str]], key: _Key, path: str) -> None:
     found = lists.get(key, [])
     if path in found:
         found.remove(path)
@@ -160,7 +162,7 @@ def _module_name(path: str) -> str:
 
 
 def _nearest(found: Iterable[str], folder: str) -> list[str]:
-    """Those that share the most of their way with a folder first, then the shortest."""
+    """Paths in order: those that share most of their way with a folder first, then the shortest."""
 
     def near(path: str) -> tuple[int, int, str]:
         shared = posixpath.commonpath([folder or ".", paths.split(path)[0] or "."])

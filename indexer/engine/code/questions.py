@@ -15,12 +15,12 @@ from indexer.engine.code.graph import NAME, SURE, CodeFile, Definition, Edge, Gr
 from indexer.engine.code.places import Places
 from indexer.engine.code.symbols import UnknownSymbolError
 from indexer.engine.make.code_pass import CodePass
-from indexer.engine.make.workers import ChangedError, FileSource, read_exactly
 from indexer.engine.tree.resolve import resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
 from indexer.generators.fallback import as_text
 from indexer.generators.references import VERSION
+from indexer.scan.reading import read_recorded
 
 if TYPE_CHECKING:
     from indexer.core.tree import Tree
@@ -33,7 +33,6 @@ FEW: Final = 64
 """Files whose facts a question makes itself; where more are missing it says so."""
 
 MOST_STEPS: Final = 20
-Pattern = Annotated[str, SOME_TEXT]
 Steps = Annotated[int, whole_between(1, MOST_STEPS)]
 Place = Annotated[str, matching("PATH:LINE", r".+:[1-9][0-9]{0,8}")]
 Sureness = Annotated[str, one_of(*SURE)]
@@ -154,7 +153,7 @@ def _meanings(graph: Graph, file: CodeFile, line: int, name: str) -> list[tuple[
             if part == name:
                 found += graph.resolve(file, used, parts, at)
     if not found:
-        # Not used there: an import, a comment, or a declaration. Then as if it were.
+        # A line that does not use it, as an import or a comment, is taken as if it did.
         around = [at for at, one in enumerate(file.symbols) if one.line <= line <= one.end_line]
         owner = max(around, default=-1, key=lambda at: (file.symbols[at].start, at))
         found = graph.resolve(file, Reference(name, line, owner, False), [name], 0)
@@ -226,6 +225,7 @@ def is_test(path: str) -> bool:
 def _reached(
     graph: Graph, targets: list[Definition], depth: int, sure: str
 ) -> Iterator[tuple[Edge, int]]:
+    """The first use by which a symbol is reached from some definitions, and in how many steps."""
     seen = {(one.path, one.place) for one in targets}
     wave = targets
     for distance in range(1, depth + 1):
@@ -297,11 +297,8 @@ def _text(frames: Frames, tree: Tree, path: str) -> bytes | None:
     entry = tree.get(path)
     if entry is None:
         return None
-    source = FileSource(path, entry.content_id, entry.size)
-    try:
-        return as_text(read_exactly(frames.root, frames.algorithm, source))
-    except (OSError, ChangedError):
-        return None
+    content = read_recorded(frames.root, frames.algorithm, path, entry)
+    return None if content is None else as_text(content)
 
 
 def _targets_of_node(tree: Tree, trees: TreeStore, graph: Graph, node: str) -> list[Definition]:
@@ -367,8 +364,8 @@ def _fit(one: Definition, wanted: str) -> tuple[bool, bool, bool, bool, bytes, i
 
 
 def _sure(edges: Iterable[Edge], least: str | None) -> Iterator[Edge]:
-    least = least or NAME
-    most = SURE.index(least)
+    """The edges that are at least so sure."""
+    most = SURE.index(least or NAME)
     return (edge for edge in edges if SURE.index(edge.sure) <= most)
 
 

@@ -9,15 +9,12 @@ from indexer.core import paths
 from indexer.core.arguments import Count
 from indexer.core.kinds import Kind
 from indexer.core.secrets import find_secrets
-from indexer.engine.code.symbols import found_among, split_symbol
+from indexer.engine.code.symbols import found_among, split_symbol, symbols_in
 from indexer.engine.make.workers import ChangedError
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import tree_as_on_disk
 from indexer.errors import UsageError
-from indexer.generators.base import FileInput
-from indexer.generators.facts import facts_of
 from indexer.generators.fallback import as_text
-from indexer.generators.parsed import parse
 from indexer.scan.reading import read_content
 
 if TYPE_CHECKING:
@@ -92,9 +89,9 @@ def show(
     lines = text.decode("utf-8", "replace").split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    found: list[CodeSymbol] = []
+    found: Sequence[CodeSymbol] = []
     if symbol is not None:
-        found = _found(path, content, symbol)
+        found = found_among(symbols_in(path, content), path, symbol)
         first, last = found[0].line, found[0].end_line
     begin = 1 if first is None else max(1, first)
     end = len(lines) if last is None else min(last, len(lines))
@@ -115,12 +112,6 @@ def show(
         "others": [one.line for one in found[1:]],
         "freshness": "fresh",
     }
-
-
-def _found(path: str, content: bytes, wanted: str) -> list[CodeSymbol]:
-    """The symbols of a name in exactly this content, those that fit best first."""
-    listed = facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
-    return found_among(listed, path, wanted)
 
 
 def masked_lines(lines: Sequence[str], begin: int, end: int) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,7 @@ from indexer.core.code import CodeSymbol
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry
 from indexer.engine.documents import JsonObject
-from indexer.generators.base import FileInput
-from indexer.generators.facts import facts_key, facts_of
-from indexer.generators.parsed import parse
+from indexer.generators.facts import facts_key
 
 if TYPE_CHECKING:
     from indexer.engine.code.known import KnownFacts
@@ -74,28 +73,34 @@ def _is_file(entry: Entry | None) -> bool:
     return entry is not None and entry.kind is Kind.FILE
 
 
-def symbols_in(path: str, content: bytes) -> Symbols:
-    """The symbols of a content that the index does not have."""
-    return facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
-
-
 def changed_symbols(before: Symbols, after: Symbols) -> Iterator[JsonObject]:
     """What came, went and changed, in order of the lines.
 
-    What stands in a symbol that came or went is not told again, and a symbol is not told as changed
-    where that is what stands in it.
+    A symbol inside one that came or went is not listed by itself, and one is not listed as changed
+    where only a symbol inside it is another.
     """
-    was, now = _by_name(before), _by_name(after)
-    came = {key for key in now if key not in was}
-    went = {key for key in was if key not in now}
-    other = {key for key in now if key in was and now[key][1].sha256 != was[key][1].sha256}
+    old_keys, new_keys = _keys(before), _keys(after)
+    was, now = dict(zip(old_keys, before, strict=True)), dict(zip(new_keys, after, strict=True))
+    came, went = now.keys() - was.keys(), was.keys() - now.keys()
+    other = {key for key in now.keys() & was.keys() if now[key].sha256 != was[key].sha256}
+
+    def around(keys: Sequence[_Key], symbol: CodeSymbol) -> _Key | None:
+        return keys[symbol.parent] if symbol.parent >= 0 else None
+
+    holding = {around(old_keys, was[key]) for key in went | other}
+    holding |= {around(new_keys, now[key]) for key in came | other}
+    # Gone through as the source has them, because the order of a set is no order.
     told = [
-        ("removed", was[key][1]) for key in went if _parent(before, was[key][1], was) not in went
+        ("removed", was[key])
+        for key in old_keys
+        if key in went and around(old_keys, was[key]) not in went
     ]
-    told += [("added", now[key][1]) for key in came if _parent(after, now[key][1], now) not in came]
-    around = {_parent(before, was[key][1], was) for key in went | other}
-    around |= {_parent(after, now[key][1], now) for key in came | other}
-    told += [("modified", now[key][1]) for key in other if key not in around]
+    told += [
+        ("added" if key in came else "modified", now[key])
+        for key in new_keys
+        if (key in came and around(new_keys, now[key]) not in came)
+        or (key in other and key not in holding)
+    ]
     for change, symbol in sorted(told, key=lambda one: (one[1].line, one[0], one[1].symbol)):
         yield {
             "change": change,
@@ -110,26 +115,11 @@ _Key = tuple[str, str, int]
 """A symbol's name, its kind, and how many of the same stand before it."""
 
 
-def _by_name(symbols: Symbols) -> dict[_Key, tuple[int, CodeSymbol]]:
-    found: dict[_Key, tuple[int, CodeSymbol]] = {}
-    seen: dict[tuple[str, str], int] = {}
-    for place, one in enumerate(symbols):
-        again = seen.get((one.symbol, one.kind), 0)
-        seen[one.symbol, one.kind] = again + 1
-        found[one.symbol, one.kind, again] = (place, one)
+def _keys(symbols: Symbols) -> list[_Key]:
+    """The key of each symbol of a file, in their order."""
+    seen = Counter[tuple[str, str]]()
+    found = []
+    for one in symbols:
+        found.append((one.symbol, one.kind, seen[one.symbol, one.kind]))
+        seen[one.symbol, one.kind] += 1
     return found
-
-
-def _parent(
-    symbols: Symbols, symbol: CodeSymbol, keys: Mapping[_Key, tuple[int, CodeSymbol]]
-) -> _Key | None:
-    if symbol.parent < 0:
-        return None
-    above = symbols[symbol.parent]
-    for again in range(len(symbols)):
-        key = (above.symbol, above.kind, again)
-        if key not in keys:
-            return None
-        if keys[key][0] == symbol.parent:
-            return key
-    return None

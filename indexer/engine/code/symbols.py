@@ -16,7 +16,7 @@ from indexer.generators.base import FileInput
 from indexer.generators.facts import MAX_SYMBOL, facts_key, facts_of
 from indexer.generators.lines import shown
 from indexer.generators.parsed import parse
-from indexer.scan.reading import read_content
+from indexer.scan.reading import read_recorded
 
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
@@ -40,6 +40,11 @@ def split_symbol(tree: Tree, node: str) -> tuple[str, str | None]:
             return ON_SYMBOL.join(parts[:end]), rest
     place, within, symbol = node.partition(ON_SYMBOL)
     return place, symbol if within else None
+
+
+def symbols_in(path: str, content: bytes) -> tuple[CodeSymbol, ...]:
+    """The symbols of a content, found out without asking the index."""
+    return facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
 
 
 def found_among(listed: Sequence[CodeSymbol], path: str, wanted: str) -> list[CodeSymbol]:
@@ -66,7 +71,7 @@ class Declared(NamedTuple):
     """One declaration of a name in a file."""
 
     sha256: bytes
-    """Of its whole text."""
+    """The hash of its whole text."""
     line: int
 
 
@@ -100,16 +105,11 @@ class FileSymbols:
         """From the file, if it still is what the tree says."""
         if entry.size > self._frames.declared.settings.size_limit:
             return None
-        try:
-            content = read_content(self._frames.root, path, entry.size)
-        except OSError:
-            return None
-        if content is None or self._frames.algorithm.of_file(content) != entry.content_id:
-            return None
-        return facts_of(parse(FileInput(paths.split(path)[1], content))).symbols
+        content = read_recorded(self._frames.root, self._frames.algorithm, path, entry)
+        return None if content is None else symbols_in(path, content)
 
     def named(self, path: str, entry: Entry, symbol: str) -> tuple[Declared, ...] | None:
-        """Those of one qualified name: several where it is overloaded or declared again."""
+        """The declarations of a qualified name: several where it is overloaded or said again."""
         key = (facts_key(path, entry.content_id), symbol)
         found = self._known.get(key)
         if found is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
@@ -10,13 +10,14 @@ from indexer.core.code import CodeSymbol, FactsKey, pack_spans, unpack_spans
 from indexer.core.kinds import Kind
 from indexer.core.progress import Progress, begin
 from indexer.core.tree import Entry, Tree
+from indexer.engine.documents import Report
 from indexer.errors import CorruptError
 from indexer.generators.base import FileInput
 from indexer.generators.facts import facts_key, facts_of
 from indexer.generators.file_terms import file_terms
 from indexer.generators.parsed import parse
 from indexer.generators.references import VERSION, uses_in
-from indexer.scan.reading import read_content
+from indexer.scan.reading import read_recorded
 from indexer.store.postings import FILES
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Checked(NamedTuple):
 def check_code(
     opened: Frames,
     tree: Tree,
-    error: Callable[[str, str, str], None],
+    error: Report,
     progress: Progress | None = None,
 ) -> Checked:
     """Symbols, uses and words of files against their contents: of all, or of an even sample."""
@@ -61,7 +62,7 @@ def check_code(
     begin(progress, "checking symbols and words", "files", len(wanted))
     for key, number in zip(wanted, numbers, strict=True):
         path, entry = files[key]
-        content = _content_of(opened, path, entry)
+        content = read_recorded(opened.root, opened.algorithm, path, entry)
         if progress is not None:
             progress(1)
         if content is None:
@@ -89,13 +90,3 @@ def _holds(packed: bytes, symbols: Sequence[CodeSymbol]) -> bool:
         return unpack_spans(packed) == unpack_spans(pack_spans(symbols))
     except CorruptError:
         return False
-
-
-def _content_of(opened: Frames, path: str, entry: Entry) -> bytes | None:
-    """A file's content; None where it is not the recorded one, or cannot be read."""
-    try:
-        content = read_content(opened.root, path, entry.size)
-    except OSError:
-        return None
-    same = content is not None and opened.algorithm.of_file(content) == entry.content_id
-    return content if same else None

@@ -11,7 +11,13 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from indexer.core.arguments import Amount
-from indexer.core.frames import FRAME_ATTRIBUTE, GENERATED_AGENT_PREFIX, BodyHash, FrameId
+from indexer.core.frames import (
+    FRAME_ATTRIBUTE,
+    GENERATED_AGENT_PREFIX,
+    BodyHash,
+    FrameId,
+    is_generated,
+)
 from indexer.core.progress import Progress, begin, counted, meter_of
 from indexer.engine.long_work import LongWork
 from indexer.engine.search.manifests import named_by_manifests
@@ -42,7 +48,7 @@ _COMPACTED: Final = "compacted"
 """What the meta table has of the last compaction: the newest root then, and the size after it."""
 
 _FORGETTING: Final = 5 + 2 * PARTS
-"""Steps before the file is written anew: some whole ones, and those for parts."""
+"""Steps before the file is written anew: five, and two for each part of the tables."""
 
 _ATTEMPTS: Final = 3
 """How often a copy that writes made outdated is begun again before all of it is one step."""
@@ -146,7 +152,7 @@ class Compaction(LongWork[CompactedDocument]):
         self._note_size()
 
     def _forgetting_steps(self) -> Iterator[None]:
-        """So many as `_FORGETTING` says, whether there is something to be done in each or not."""
+        """Forget in exactly `_FORGETTING` steps, though there may be nothing to do in some."""
         postings = self._frames.postings
         if self._purge is not None:
             self._purged = self._purge()
@@ -171,7 +177,7 @@ class Compaction(LongWork[CompactedDocument]):
         # Only now: no posting has the number of a body whose row goes.
         self._forgetting.drop_unnamed()
         self._forgetting.put_hashes_in_order()
-        self._forget()
+        self._clear_caches()
         yield
 
     def _cut_roots(self) -> int:
@@ -199,18 +205,19 @@ class Compaction(LongWork[CompactedDocument]):
         self._kept, self._dropped = len(kept), len(unwanted)
         if unwanted:
             self._forgetting.drop_bodies(unwanted)
-        self._forget()
+        self._clear_caches()
 
-    def _forget(self) -> None:
+    def _clear_caches(self) -> None:
         self._frames.heads.forget()
         self._frames.input_chains.forget()
 
     def _sorted_out(
         self, horizon: int
     ) -> tuple[set[BodyHash], set[BodyHash], set[FrameId], set[BodyHash]]:
-        """The bodies that heads, notes, manifests, sessions, the team or young frames want.
+        """Which bodies and frames are to be kept.
 
-        And those of the other frames; the frames that sessions name; the bodies that manifests
+        Gives the bodies that heads, notes, manifests, sessions, the team or young frames want,
+        those of all other frames, the frames that sessions name, and the bodies that manifests
         and the team want.
         """
         frames = self._frames
@@ -228,7 +235,7 @@ class Compaction(LongWork[CompactedDocument]):
             if frame.frame_id.hex() in attributes:
                 named.add(frame.frame_id)
                 kept.add(frame.content)
-            elif frame.created_ns >= horizon or not frame.agent.startswith(GENERATED_AGENT_PREFIX):
+            elif frame.created_ns >= horizon or not is_generated(frame.agent):
                 kept.add(frame.content)
             else:
                 old.add(frame.content)
@@ -249,6 +256,9 @@ class Compaction(LongWork[CompactedDocument]):
                     if self._database.take_place():
                         return
                     yield False
+                else:
+                    # Another copy would wait for the same readers.
+                    return
 
     def _copy(self, rewriting: Rewriting, *, in_one: bool) -> Iterator[bool]:
         for _ in rewriting.steps():

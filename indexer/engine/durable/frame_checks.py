@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from indexer.core.frames import REPEATING_AGENTS, Frame, FrameId, Head, frame_id
+from indexer.core.frames import REPEATING_AGENTS, Frame, FrameId, Head, frame_id, is_generated
 from indexer.core.postings import OF_UNIT, text_terms
 from indexer.core.terms import count_terms
 from indexer.core.tree import Tree
+from indexer.engine.documents import Report
 from indexer.engine.frames.freshness import fresh_in, note_basis, stale_child
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.recipe import expected_basis
 from indexer.engine.frames.types import FrameType
 from indexer.engine.search.manifests import check_manifests
@@ -25,9 +25,6 @@ POSTINGS_CHECKED: Final = 2000
 
 _AT_ONCE: Final = 100
 """Texts that are held at a time: one may have a megabyte, or a whole tree's outlines."""
-
-Report = Callable[[str, str, str], None]
-"""Takes code, path and message of a finding."""
 
 
 def check_frames(opened: Frames, tree: Tree, journal: Journal, error: Report) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from indexer.engine.documents import JsonObject
-from indexer.engine.durable.records import UNFIT, OtherFormatError, apply_record
-from indexer.errors import CorruptError, MerkleError
+from indexer.engine.durable.records import UNFIT, OtherFormatError, apply_record, said_by
+from indexer.errors import CorruptError
 from indexer.store.database import DamagedError, UnwrittenError
 from indexer.store.frames import FrameBatch
 from indexer.store.journal import Journal, JournalFileError
@@ -24,7 +24,7 @@ _TOGETHER: Final = 500
 
 
 _NOT_THE_RECORDS: Final = (DamagedError, JournalFileError, OtherFormatError, UnwrittenError)
-"""What goes wrong whatever the record is."""
+"""Errors for which no record is to blame."""
 
 
 class JournalBehindError(CorruptError):
@@ -49,7 +49,7 @@ class Records:
         aside: dict[int, str] | None = None,
     ) -> None:
         self.frames = frames
-        """What they are applied to."""
+        """What records are applied to."""
         self._sessions = sessions
         self._aside = aside
         """Takes the numbers of records that cannot be applied, with the reason; None: raise."""
@@ -157,7 +157,7 @@ class Records:
         except _NOT_THE_RECORDS:
             raise
         except UNFIT as error:
-            reason = error.message if isinstance(error, MerkleError) else repr(error)[:400]
+            reason = said_by(error)
             if self._aside is None:
                 raise UnappliedError(
                     f"record {number} of the journal, of kind {record['kind']!r}, cannot be"

@@ -18,7 +18,7 @@ from indexer.core.secrets import check_secrets
 from indexer.engine.documents import JsonObject
 from indexer.engine.durable.packs import check_replaced, check_rights
 from indexer.engine.durable.records import KINDS, PackContentError, checked, note_records
-from indexer.engine.frames.agents import check_agent
+from indexer.engine.frames.agents import new_writer
 from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, SUPERSEDED_BY
 from indexer.engine.frames.read import path_of
 from indexer.engine.make.events import Event, Tell
@@ -211,7 +211,5 @@ def _is_known(frames: Frames, record: JsonObject) -> bool:
 
 
 def _newcomers(store: FrameStore, records: Sequence[JsonObject]) -> list[JsonObject]:
-    return [
-        {"kind": "agent", "id": one, "role": "writer", "can": list(check_agent(one, "writer", ()))}
-        for one in sorted({record["agent"] for record in records} - store.agents().keys())
-    ]
+    authors = {record["agent"] for record in records}
+    return [new_writer(one) for one in sorted(authors - store.agents().keys())]

@@ -29,11 +29,11 @@ from indexer.engine.durable.records import (
     checked,
     memo_record,
     note_records,
+    said_by,
 )
 from indexer.engine.frames.note_records import REPLACES
 from indexer.engine.frames.read import path_of
 from indexer.engine.search.manifests import manifest_records
-from indexer.errors import MerkleError
 from indexer.shared.seal import TEAM_KEY, Seal
 from indexer.store.frames import FrameBatch
 from indexer.store.pack import payload_of, read_pack, write_pack
@@ -284,8 +284,7 @@ def _fresh_sessions(
     try:
         return plan_sessions(SessionStore(database), packed)
     except UNFIT as error:
-        said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
-        raise PackContentError(f"a session does not hold: {said}") from error
+        raise PackContentError(f"a session does not hold: {said_by(error)}") from error
 
 
 def _body_of(file: Path, hash_name: str) -> Iterator[dict[str, Any]]:

@@ -12,19 +12,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    BodyHash,
-    Frame,
-    FrameId,
-    MemoKey,
-    body_hash,
-    frame_id,
-)
+from indexer.core.frames import BodyHash, Frame, FrameId, MemoKey, body_hash, frame_id, is_generated
 from indexer.core.hashing import WorkspaceHash
 from indexer.engine.code.symbols import is_symbol_name
 from indexer.engine.documents import JsonObject
-from indexer.engine.frames.agents import check_agent
+from indexer.engine.frames.agents import agent_record, check_agent
 from indexer.engine.frames.freshness import SHA256, note_basis, symbol_in
 from indexer.engine.frames.note_records import (
     CARRIED_FROM,
@@ -70,6 +62,11 @@ UNFIT: Final = (
     ValueError,
 )
 """What a record that is not what it should be raises somewhere on its way."""
+
+
+def said_by(error: Exception) -> str:
+    """What went wrong with a record: in the words of our errors, or what the library raised."""
+    return error.message if isinstance(error, MerkleError) else repr(error)[:400]
 
 
 class OtherFormatError(CorruptError):
@@ -123,10 +120,9 @@ def checked(algorithm: WorkspaceHash, record: JsonObject) -> JsonObject:
         kind.check(algorithm, record)
     except PackContentError:
         raise
-    except (*UNFIT, StopIteration) as error:
-        said = error.message if isinstance(error, MerkleError) else repr(error)[:400]
+    except UNFIT as error:
         raise PackContentError(
-            f"a record of kind {record['kind']!r} is malformed: {said}"
+            f"a record of kind {record['kind']!r} is malformed: {said_by(error)}"
         ) from error
     return record
 
@@ -164,7 +160,7 @@ def holds(algorithm: WorkspaceHash, record: JsonObject) -> bool:
     try:
         if check is not None:
             check(algorithm, record)
-    except (*UNFIT, StopIteration):
+    except UNFIT:
         return False
     return True
 
@@ -197,9 +193,7 @@ def _check_agent(algorithm: WorkspaceHash, record: JsonObject) -> None:
 
 def agent_records(store: FrameStore) -> Iterator[JsonObject]:
     """Every registered agent."""
-    for agent in store.agents().values():
-        able = list(agent.capabilities)
-        yield {"kind": "agent", "id": agent.id, "role": agent.role, "can": able}
+    return map(agent_record, store.agents().values())
 
 
 # -- notes
@@ -207,35 +201,36 @@ def agent_records(store: FrameStore) -> Iterator[JsonObject]:
 
 def _check_note(algorithm: WorkspaceHash, record: JsonObject) -> None:
     path, agent, kind = record["path"], record["agent"], record["type"]
+    named = f"frame {record['frame_id'][:12]}"
     if paths.parse(path) != path:
-        raise PackContentError(f"frame {record['frame_id'][:12]} is nobody's note")
+        raise PackContentError(f"{named} is nobody's note")
     check_agent_id(agent)
     if not TYPE_NAME.fullmatch(kind):
         raise PackContentError(f"{kind!r} is no frame type")
     symbol = symbol_in(record["inputs"])
     if symbol is not None and not is_symbol_name(symbol):
-        raise PackContentError(f"frame {record['frame_id'][:12]} is about no symbol")
+        raise PackContentError(f"{named} is about no symbol")
     if SHA256 in record["inputs"] and not _is_id(record["inputs"][SHA256]):
-        raise PackContentError(f"frame {record['frame_id'][:12]} is bound to no text")
+        raise PackContentError(f"{named} is bound to no text")
     basis = note_basis(algorithm, path, record["inputs"])
     if frame_id(basis, kind, agent, body_hash(record["body"])).hex() != record["frame_id"]:
-        raise PackContentError(f"frame {record['frame_id'][:12]} is not what its id says")
+        raise PackContentError(f"{named} is not what its id says")
     if not isinstance(record.get("head", True), bool):
-        raise PackContentError(f"frame {record['frame_id'][:12]} is neither head nor history")
+        raise PackContentError(f"{named} is neither head nor history")
     replaced = record.get(REPLACES, [])
     if not isinstance(replaced, list) or not all(map(_is_id, replaced)):
-        raise PackContentError(f"frame {record['frame_id'][:12]} replaces what is no frame")
+        raise PackContentError(f"{named} replaces what is no frame")
     if SUPERSEDED_BY in record and not _is_id(record[SUPERSEDED_BY]):
-        raise PackContentError(f"frame {record['frame_id'][:12]} is superseded by no frame")
+        raise PackContentError(f"{named} is superseded by no frame")
     if len(record["body"].encode()) > MAX_BODY:
-        raise PackContentError(f"frame {record['frame_id'][:12]} is larger than a frame can be")
+        raise PackContentError(f"{named} is larger than a frame can be")
     check_meta(record["meta"])
     if CARRIED_FROM in record and not _is_id(record[CARRIED_FROM]):
-        raise PackContentError(f"frame {record['frame_id'][:12]} was carried from nowhere")
+        raise PackContentError(f"{named} was carried from nowhere")
     if not _is_id(record["node_id"], algorithm.size):
-        raise PackContentError(f"frame {record['frame_id'][:12]} is about no node")
+        raise PackContentError(f"{named} is about no node")
     if type(record["created_ns"]) is not int:
-        raise PackContentError(f"frame {record['frame_id'][:12]} has an impossible time")
+        raise PackContentError(f"{named} has an impossible time")
 
 
 def note_records(
@@ -252,7 +247,7 @@ def note_records(
     notes = [
         stored.frame
         for stored in (store.all_frames() if among is None else store.frames(among).values())
-        if not stored.frame.agent.startswith(GENERATED_AGENT_PREFIX)
+        if not is_generated(stored.frame.agent)
         and any(paths.is_within(stored.frame.path, scope) for scope in scopes)
     ]
     notes.sort(key=lambda frame: said.get(frame.frame_id, -1))

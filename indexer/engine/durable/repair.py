@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
@@ -54,19 +55,28 @@ class RepairedDocument(TypedDict):
     nodes: int
 
 
+@dataclass(slots=True)
+class _Told:
+    """What a repair has to tell of itself."""
+
+    done: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    """What was acknowledged once and is nowhere any more."""
+    quarantined: list[str] = field(default_factory=list)
+    """The files that were put aside."""
+
+
 def repair(root: Path, *, progress: Progress | None = None) -> RepairedDocument:
     """Check the journal and the database; rebuild what does not hold. Never deletes anything."""
     layout = Layout(root)
-    done: list[str] = []
-    gone: list[str] = []
-    quarantined: list[str] = []
+    told = _Told()
     form = _known_format(root)
     algorithm = workspace_hash(form.hash_name)
     lock = OwnerLock(layout.lock, "repair")
     lock.acquire(wait=10.0)
     try:
-        _repair_format(root, form, done, quarantined)
-        _repair_journal(layout, algorithm, done, gone, quarantined)
+        _repair_format(root, form, told)
+        _repair_journal(layout, algorithm, told)
     finally:
         lock.release()
     aside: dict[int, str] = {}
@@ -77,36 +87,36 @@ def repair(root: Path, *, progress: Progress | None = None) -> RepairedDocument:
             moved = quarantine_database(layout)
         finally:
             lock.release()
-        quarantined += [str(path) for path in moved]
-        done.append(f"the database was put aside: {problem}")
-        gone.append("older deterministic frames")
+        told.quarantined += [str(path) for path in moved]
+        told.done.append(f"the database was put aside: {problem}")
+        told.gone.append("older deterministic frames")
         aside.clear()
         restored = restore_history(root, moved)
-        done += ["the history of roots came from the database"] if restored else []
+        told.done += ["the history of roots came from the database"] if restored else []
         with Engine(root, role="repair") as engine:
             engine.aside = aside
             records = engine.records.redone
-            gone += [lost_text(lost.first, lost.last) for lost in engine.trees.lost()]
+            told.gone += [lost_text(lost.first, lost.last) for lost in engine.trees.lost()]
     if aside:
         lock.acquire(wait=10.0)
         try:
-            _put_aside(layout, aside, done, gone, quarantined)
+            _put_aside(layout, aside, told)
         finally:
             lock.release()
     with Engine(root, role="repair") as engine:
         due = ShareQueue(engine.database).count()
         scanned = record_everything(engine, "scan", progress=progress)
         if problem is not None:
-            done.append(f"rebuilt from a scan and {records} journal records")
-        if done and due:
-            done.append(
+            told.done.append(f"rebuilt from a scan and {records} journal records")
+        if told.done and due:
+            told.done.append(
                 f"{due} results are due to the team; the next push gives those that it lacks"
             )
         return {
-            "repaired": bool(done),
-            "done": done,
-            "gone": gone,
-            "quarantined": quarantined,
+            "repaired": bool(told.done),
+            "done": told.done,
+            "gone": told.gone,
+            "quarantined": told.quarantined,
             "records": records,
             "due": due,
             "root": scanned["root"],
@@ -125,7 +135,7 @@ def _known_format(root: Path) -> Format:
         return noted
 
 
-def _repair_format(root: Path, known: Format, done: list[str], quarantined: list[str]) -> None:
+def _repair_format(root: Path, known: Format, told: _Told) -> None:
     """Let the index say again what it is, where it does not."""
     layout = Layout(root)
     try:
@@ -135,18 +145,12 @@ def _repair_format(root: Path, known: Format, done: list[str], quarantined: list
             moved = free_place(layout, "format")
             moved.mkdir(mode=PRIVATE_FOLDER)
             os.rename(layout.format_file, moved / layout.format_file.name)
-            quarantined.append(str(moved / layout.format_file.name))
-        done.append(f"{layout.format_file.name} was written anew: {error.message}")
+            told.quarantined.append(str(moved / layout.format_file.name))
+        told.done.append(f"{layout.format_file.name} was written anew: {error.message}")
         record_format(root, known)
 
 
-def _repair_journal(
-    layout: Layout,
-    algorithm: WorkspaceHash,
-    done: list[str],
-    gone: list[str],
-    quarantined: list[str],
-) -> None:
+def _repair_journal(layout: Layout, algorithm: WorkspaceHash, told: _Told) -> None:
     """Write the journal anew when it is damaged, or lacks what the database still has."""
     problems: list[object] = ["it is missing"]
     saved = journal.Salvage([], [], [])
@@ -162,7 +166,7 @@ def _repair_journal(
     if layout.journal.exists() and kept == all_kept and not lost:
         applied = applied_number(layout)
         if applied is not None:
-            _renumber(layout, saved, found, applied, done, gone, quarantined)
+            _renumber(layout, saved, found, applied, told)
             return
     # The database goes too, and with it the queue of what the team is still to be given.
     due = due_results(layout, algorithm)
@@ -170,22 +174,16 @@ def _repair_journal(
         return
     layout.journal.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     written = with_due((*kept, *found), due)
-    _write_anew(layout, saved, written, len(found), done, gone, quarantined)
-    gone += lost
+    _write_anew(layout, saved, written, len(found), told)
+    told.gone += lost
     # The numbers moved, so what the database applied cannot be compared any more.
     if layout.database.exists():
-        quarantined += [str(path) for path in quarantine_database(layout)]
-        done.append("the database was put aside, to be rebuilt from the new journal")
+        told.quarantined += [str(path) for path in quarantine_database(layout)]
+        told.done.append("the database was put aside, to be rebuilt from the new journal")
 
 
 def _renumber(
-    layout: Layout,
-    saved: journal.Salvage,
-    found: list[JsonObject],
-    applied: int,
-    done: list[str],
-    gone: list[str],
-    quarantined: list[str],
+    layout: Layout, saved: journal.Salvage, found: list[JsonObject], applied: int, told: _Told
 ) -> None:
     """Write the journal anew under a database that stays: it has all but what comes last."""
     behind = [record for number, record in saved.records if number <= applied]
@@ -193,36 +191,24 @@ def _renumber(
     # After a crash in between the numbers fit neither journal: everything is rebuilt then.
     note_applied(layout, None)
     written = [*behind, *found, *ahead]
-    _write_anew(layout, saved, written, len(found), done, gone, quarantined)
+    _write_anew(layout, saved, written, len(found), told)
     note_applied(layout, len(behind) + len(found))
 
 
 def _write_anew(
-    layout: Layout,
-    saved: journal.Salvage,
-    records: list[JsonObject],
-    found: int,
-    done: list[str],
-    gone: list[str],
-    quarantined: list[str],
+    layout: Layout, saved: journal.Salvage, records: list[JsonObject], found: int, told: _Told
 ) -> None:
     """Put a journal of these records in the place of the one there is, and say so."""
-    quarantined.append(str(journal.replace(layout.journal, records, layout.quarantine)))
+    told.quarantined.append(str(journal.replace(layout.journal, records, layout.quarantine)))
     reason = saved.damaged[0] if saved.damaged else "it ends before what the database has applied"
-    done.append(f"the journal was put aside and written anew: {reason}")
+    told.done.append(f"the journal was put aside and written anew: {reason}")
     if found:
-        done.append(f"{found} records that the journal lost came from the database")
+        told.done.append(f"{found} records that the journal lost came from the database")
     for numbers in saved.gone:
-        gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
+        told.gone.append(f"journal records {numbers.start} to {numbers.stop - 1}")
 
 
-def _put_aside(
-    layout: Layout,
-    aside: Mapping[int, str],
-    done: list[str],
-    gone: list[str],
-    quarantined: list[str],
-) -> None:
+def _put_aside(layout: Layout, aside: Mapping[int, str], told: _Told) -> None:
     """Write the journal anew without the records that cannot be applied; the old one is kept.
 
     Each leaves a mark in its place, so that the numbers stay what the database knows.
@@ -231,9 +217,9 @@ def _put_aside(
         aside_record(record, aside[number]) if number in aside else record
         for number, record in journal.salvage(layout.journal).records
     ]
-    quarantined.append(str(journal.replace(layout.journal, records, layout.quarantine)))
-    done.append(f"{len(aside)} journal records that cannot be applied were put aside")
-    gone += [f"journal record {number}: {reason}" for number, reason in sorted(aside.items())]
+    told.quarantined.append(str(journal.replace(layout.journal, records, layout.quarantine)))
+    told.done.append(f"{len(aside)} journal records that cannot be applied were put aside")
+    told.gone += [f"journal record {number}: {reason}" for number, reason in sorted(aside.items())]
 
 
 def _database_problem(root: Path, aside: dict[int, str]) -> tuple[int, str | None]:

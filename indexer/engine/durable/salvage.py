@@ -60,7 +60,8 @@ def missing_records(
     found: list[JsonObject] = []
     kinds = iter([(name, kind, kind.identity) for name, kind in KINDS.items() if kind.identity])
     for first in kinds:
-        # Opened again behind damage: what ends the reading of one kind must not cost the others.
+        # Damage ends the reading of one kind, and must not cost the others: both loops take from
+        # the same iterator, so this one goes on behind that kind with the database opened again.
         with _readable(layout) as database:
             if database is None:
                 break

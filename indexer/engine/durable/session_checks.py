@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from indexer.core.canonical import content_hash
+from indexer.engine.documents import Report
 from indexer.errors import MerkleError
 from indexer.sessions.session import replay_state
 from indexer.sessions.state import State
 from indexer.sessions.stored import Counters, VersionRow, counters_of, load_state
 from indexer.sessions.stored_records import RecordList, RecordRow, row_of
 from indexer.store.sessions import SessionStore, StoredSession
-
-Report = Callable[[str, str, str], None]
-"""Takes code, path and message of a finding."""
 
 
 def check_sessions(store: SessionStore, error: Report) -> int:

@@ -108,7 +108,7 @@ def validate(
             code = check_code(engine.frames, tree, checks.error, meter_of(progress))
             if content or subset is not None:
                 if checks.compared is not None:
-                    # While others read: it holds where they find what is recorded.
+                    # Done while another process reads: it holds where that finds what is recorded.
                     hidden = checks.tracked_but_ignored(_paths(tree))
                 present = checks.content(tree, subset)
             if locked:
@@ -175,10 +175,10 @@ class _Checks:
             self.unchecked.append({"code": code, "path": path, "message": message})
 
     def hidden_if_sound(self, head: Root, *, read_only: bool) -> list[str] | None:
-        """Whether all is as it should be, where others read the files and only a tree is stored.
+        """What git has and the rules leave out, where everything that is stored is sound.
 
-        That is found out with less than what is needed to say what is wrong. Gives what git has
-        and the rules leave out; None where something is wrong or may be.
+        Only for a tree without frames whose files another process reads meanwhile: less is loaded
+        than it takes to say what is wrong. None where something is, or may be.
         """
         trees, algorithm = self._trees, self._disk.algorithm
         if self.compared is None or not self._journal_holds(read_only) or trees.log_problems():
@@ -188,11 +188,11 @@ class _Checks:
             return None
         if not self._cache_holds(head):
             return None
-        # While others read: it holds where they find what is recorded.
+        # Done while another process reads: it holds where that finds what is recorded.
         hidden = self.tracked_but_ignored({node[0] for node in nodes})
         if self.compared():
             return hidden
-        # What it is that differs is found out by one look at everything.
+        # A look at everything finds out what it is that differs.
         self.compared = None
         return None
 
@@ -267,7 +267,7 @@ class _Checks:
             self._part(tree, *subset)
             return None
         if self.compared is not None and not self.errors and self.compared():
-            # By who was at it meanwhile. Where anything is wrong, what it is is found out here.
+            # Another process has read them. Where anything is wrong, this one finds out what.
             return tree
         looked = self._looked(force=True)
         if looked is None:

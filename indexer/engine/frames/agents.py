@@ -35,11 +35,21 @@ def add_agent(
 
     One that is known gets another role.
     """
-    able = check_agent(agent_id, role, can)
-    known = engine.frames.store.agents().get(agent_id)
-    if known != Agent(agent_id, role, able):
-        engine.records.write([{"kind": "agent", "id": agent_id, "role": role, "can": list(able)}])
+    agent = Agent(agent_id, role, check_agent(agent_id, role, can))
+    if engine.frames.store.agents().get(agent_id) != agent:
+        engine.records.write([agent_record(agent)])
     return list_agents(engine)
+
+
+def agent_record(agent: Agent) -> JsonObject:
+    """An agent as the journal and packs keep it."""
+    able = list(agent.capabilities)
+    return {"kind": "agent", "id": agent.id, "role": agent.role, "can": able}
+
+
+def new_writer(agent_id: str) -> JsonObject:
+    """The record of somebody whom nobody knew, and who may write from now on."""
+    return agent_record(Agent(agent_id, "writer", check_agent(agent_id, "writer", ())))
 
 
 def check_agent(agent_id: str, role: str, can: Sequence[str]) -> tuple[str, ...]:

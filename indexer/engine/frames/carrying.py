@@ -66,7 +66,7 @@ def carry_records(frames: Frames, tree: Tree, renames: Iterable[Rename]) -> list
 
 
 def _replaced_again(frames: Frames, path: str, replaced: Iterable[NoteState]) -> list[str]:
-    """The notes at a place that say what others said whose place was taken elsewhere."""
+    """The copies, at a note's new path, of notes that it had replaced at its old one."""
     there = {head.frame_id for _, head in frames.heads.notes_at(path)}
     found = []
     for (_, frame_type, agent), head, *_ in replaced:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.frames import BodyHash, Freshness
+from indexer.core.frames import BodyHash, Freshness, is_generated
 from indexer.core.tree import Entry, Tree
 from indexer.engine.frames.freshness import freshness_of
-from indexer.engine.frames.heads import HeadCache, Live, is_generated
+from indexer.engine.frames.heads import HeadCache, Live
 from indexer.engine.frames.states import Following
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ class Coverage:
         """Take in what has moved since; the tree is what is on disk."""
         with self._lock:
             frames = self._frames()
-            moved = self._following.moved(frames, tree)
-            if moved is None:
-                self._own, self._sums = {}, {}
-                moved = _paths(frames.heads)
-            self._measure(frames, tree, moved)
+            with self._following.moved(frames, tree) as moved:
+                if moved is None:
+                    self._own, self._sums = {}, {}
+                    moved = _paths(frames.heads)
+                self._measure(frames, tree, moved)
             self._tree = tree
 
     def known(self, path: str) -> Known | None:
@@ -106,33 +106,32 @@ class Coverage:
             if folder is None:
                 return []
             found = (
-                (self._weight(where, entry, by_files), name, entry)
+                (entry.size if by_files else self._total(paths.join(path, name))[0], name, entry)
                 for name, entry in folder.entries.items()
-                for where in (paths.join(path, name),)
             )
             chosen = heapq.nsmallest(count, found, key=lambda one: (-one[0], one[1]))
             return [self._known(paths.join(path, name), name, entry) for _, name, entry in chosen]
 
-    def in_state(self, state: str, limit: int, below: str = paths.ROOT) -> list[str]:
-        """The first paths at or below a node in a state, going only where there are some."""
+    def stale(self, limit: int, below: str = paths.ROOT) -> list[str]:
+        """The first stale paths at or below a node, going only where there are some."""
         with self._lock:
-            return list(itertools.islice(self._walk(STATES.index(state), below), limit))
+            return list(itertools.islice(self._walk_stale(below), limit))
 
-    def _walk(self, number: int, top: str) -> Iterator[str]:
+    def _walk_stale(self, top: str) -> Iterator[str]:
         stack = [top]
         while stack and self._tree is not None:
             path = stack.pop()
-            if self._own.get(path, 0) % _SHIFT == number:
+            if self._own.get(path, 0) % _SHIFT == _STALE:
                 yield path
             folder = self._tree.folder(path)
-            if folder is not None and self._sums.get(path, _NOTHING)[number]:
+            if folder is not None and self._sums.get(path, _NOTHING)[_STALE]:
                 below = [paths.join(path, name) for name in folder.entries]
-                stack += [where for where in reversed(below) if self._total(where)[number]]
+                stack += [where for where in reversed(below) if self._total(where)[_STALE]]
 
     # -- keeping the sums
 
     def _measure(self, frames: Frames, tree: Tree, changed: Iterable[str]) -> None:
-        """Weigh and judge some paths anew, and pass the difference on to the folders above."""
+        """Weigh and judge some paths anew."""
         live = {path: frames.heads.live_at(path) for path in changed}
         lengths = frames.store.body_lengths(
             head.content for found in live.values() for _, head in found
@@ -153,6 +152,7 @@ class Coverage:
                 self._put(path, old, new)
 
     def _put(self, path: str, old: int, new: int) -> None:
+        """Keep a node's number, and pass the difference on to the folders above it."""
         if new:
             self._own[path] = new
         else:
@@ -168,11 +168,6 @@ class Coverage:
                 del self._sums[folder]
 
     # -- telling
-
-    def _weight(self, path: str, entry: Entry, by_files: bool) -> int:
-        if by_files:
-            return entry.size
-        return self._total(path)[0]
 
     def _total(self, path: str) -> list[int]:
         """A node and everything below it."""
@@ -210,6 +205,7 @@ def _judged(
     live: list[Live],
     lengths: dict[BodyHash, int],
 ) -> int:
+    """A node's tokens and state as one number; 0 where nothing is known about it."""
     if not live or tree.get(path) is None:
         return 0
     labels = [freshness_of(frames, tree, path, *slot, head) for slot, head in live]

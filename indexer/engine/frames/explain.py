@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from indexer.core import paths
-from indexer.core.frames import GENERATED_AGENT_PREFIX, Freshness, Head
+from indexer.core.frames import Freshness, Head, is_generated
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.few import Slot
 from indexer.engine.frames.freshness import bound_document, fresh_in, judge, stale_child
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.read import path_of
 from indexer.engine.frames.recipe import expected_basis
@@ -70,7 +69,7 @@ def explain(engine: Engine, node: str, *, frame_type: str | None = None) -> Expl
         slots,
         key=lambda one: (
             labels[one].freshness is Freshness.UNMANAGED,
-            not one[1].startswith(GENERATED_AGENT_PREFIX),
+            not is_generated(one[1]),
             one,
         ),
     )
@@ -116,7 +115,7 @@ def _made_of(frames: Frames, path: str, slot: Slot, head: Head, chain: list[Json
         action = head.action.value
         if now is None:
             return
-        if now.frame.inputs is None or not slot[1].startswith(GENERATED_AGENT_PREFIX):
+        if now.frame.inputs is None or not is_generated(slot[1]):
             old = before.frame.node_id.hex() if before else None
             chain.append(_link(path, action, "content", old, now.frame.node_id.hex()))
             continue
@@ -152,7 +151,7 @@ def _shown(name: str, where: str) -> str:
 
 def _head_below(frames: Frames, path: str, frame_type: str) -> tuple[Slot, Head] | None:
     for slot, head in frames.heads.heads_at(path).items():
-        if slot[0] == frame_type and slot[1].startswith(GENERATED_AGENT_PREFIX):
+        if slot[0] == frame_type and is_generated(slot[1]):
             return slot, head
     return None
 
@@ -182,7 +181,7 @@ def _stale_by(
 ) -> None:
     """From a stale head down to the very thing that moved."""
     frame_type, agent = slot
-    if not agent.startswith(GENERATED_AGENT_PREFIX):
+    if not is_generated(agent):
         chain.append(_note_link(frames, tree, path, head, because))
         return
     declared = frames.types.get(frame_type)

@@ -16,7 +16,7 @@ FEW: Final = 32
 
 
 class FewLookUps:
-    """What the store was asked for one by one, or for some paths, while nothing is loaded."""
+    """Answers of the store that are kept while not everything is loaded."""
 
     def __init__(self, store: FrameStore) -> None:
         self._store = store
@@ -25,8 +25,8 @@ class FewLookUps:
         self._memo: dict[MemoKey, tuple[int, BodyHash | None]] = {}
         self._left = FEW
 
-    def is_one(self) -> bool:
-        """Whether this look-up is better answered by the store than by loading everything."""
+    def may_ask(self) -> bool:
+        """Count one look-up; whether the store may answer it, or better everything is loaded."""
         self._left -= 1
         return self._left >= 0
 
@@ -50,19 +50,19 @@ class FewLookUps:
             self._heads.update(known)
 
     def has_body(self, content: BodyHash) -> bool | None:
-        """Whether a body is stored with its content; None where that is not one of a few."""
-        if content not in self._bodies and self.is_one():
+        """Whether a body is stored with its content; None where better everything is loaded."""
+        if content not in self._bodies and self.may_ask():
             self._bodies[content] = self._store.has_body(content)
         return self._bodies.get(content)
 
     def memo(self, key: MemoKey) -> tuple[int, BodyHash | None] | None:
-        """Generation and result of a key; None where that is not one of a few."""
-        if key not in self._memo and self.is_one():
+        """Generation and result of a key; None where better everything is loaded."""
+        if key not in self._memo and self.may_ask():
             self._memo[key] = self._store.memo_of(key)
         return self._memo.get(key)
 
     def take_in(self, batch: FrameBatch) -> None:
-        """What is stored now."""
+        """Follow what a batch has stored."""
         self._memo.update((key, batch.memo[key]) for key in batch.memo.keys() & self._memo.keys())
         self._bodies.update(dict.fromkeys(batch.bodies, True))
         for (path, frame_type, agent), head in batch.heads.items():

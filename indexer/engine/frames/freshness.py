@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from indexer.core import filestat, paths
 from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
     ON_CONTENT,
     ON_LISTING,
     ON_SYMBOL,
@@ -23,6 +22,7 @@ from indexer.core.frames import (
     basis_of_frame,
     basis_of_listing,
     basis_of_symbol,
+    is_generated,
 )
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
@@ -35,10 +35,12 @@ from indexer.engine.frames.types import FrameType, requested_rules
 if TYPE_CHECKING:
     from indexer.engine.frames.opened import Frames
 
-ON = "/on"
-CONTENT_ID = "/content_id"
-KIND = "/kind"
-SHA256 = "/sha256"
+ON: Final = "/on"
+CONTENT_ID: Final = "/content_id"
+KIND: Final = "/kind"
+SHA256: Final = "/sha256"
+"""Names in a note's list of inputs; no child can be called that, as names contain no slash."""
+_KINDS: Final = {kind.label: kind for kind in Kind}
 
 
 class Judged(NamedTuple):
@@ -76,7 +78,7 @@ def judge(
 def freshness_of(
     frames: Frames, tree: Tree, path: str, frame_type: str, agent: str, head: Head
 ) -> Freshness:
-    """The same without a reason, for those who judge many."""
+    """As `judge` without a reason, for those who judge many."""
     return judge(frames, tree, path, frame_type, agent, head, explain=False).freshness
 
 
@@ -101,8 +103,8 @@ def _judge(
     head: Head,
     explain: bool,
 ) -> Judged:
-    """The same by what was last read."""
-    if agent.startswith(GENERATED_AGENT_PREFIX):
+    """As `judge` by what was last read, though a file may not be readable now."""
+    if is_generated(agent):
         return _judge_generated(frames, tree, path, entry, frame_type, agent, head, explain)
     if entry is None:
         return Judged(Freshness.ORPHANED, "the path is gone or ignored now")
@@ -110,7 +112,7 @@ def _judge(
 
 
 def fresh_in(frames: Frames, tree: Tree) -> IsFresh:
-    """The predicate alone, by what was last read: frames are made from that."""
+    """Whether heads are fresh by what was last read of a tree, which frames are made from."""
     return lambda path, frame_type, agent, head: (
         _judge(frames, tree, path, tree.get(path), frame_type, agent, head, False).freshness
         is Freshness.FRESH
@@ -335,9 +337,8 @@ def note_basis(algorithm: WorkspaceHash, path: str, document: dict[str, Any]) ->
     raw = paths.text_to_bytes(path)
     on = document[ON]
     if on == ON_CONTENT:
-        kind = next(kind for kind in Kind if kind.label == document[KIND])
         content_id = ContentId(bytes.fromhex(document[CONTENT_ID]))
-        return basis_of_content(algorithm.node_id(kind, raw, content_id))
+        return basis_of_content(algorithm.node_id(_KINDS[document[KIND]], raw, content_id))
     if on == ON_LISTING:
         children = [
             (paths.text_to_bytes(name), value[0])

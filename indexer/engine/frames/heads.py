@@ -7,14 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from indexer.core import paths
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    BodyHash,
-    FrameId,
-    Head,
-    HeadKey,
-    MemoKey,
-)
+from indexer.core.frames import BodyHash, FrameId, Head, HeadKey, MemoKey, is_generated
 from indexer.core.hash_numbers import HashNumbers
 from indexer.core.ids import ContentId
 from indexer.engine.code.known import KnownFacts
@@ -35,16 +28,12 @@ Live = tuple[Slot, Head]
 Moved = tuple[HeadKey, FrameId | None, Head | None]
 """Where what counts moved: the frame that no longer does, and what does from now on."""
 
-_MOST_MOVED = 200_000
+_MOST_MOVED: Final = 200_000
+"""Moves that are kept for whoever asks for them; after more, everything has to be looked at."""
 
 
-def is_generated(agent: str) -> bool:
-    """Whether a generator or policy keeps the frames of an agent."""
-    return agent.startswith(GENERATED_AGENT_PREFIX)
-
-
-def _of(slots: dict[Slot, PackedHeads], slot: Slot) -> PackedHeads:
-    """The heads of a type and agent, which may be the first."""
+def _heads_of(slots: dict[Slot, PackedHeads], slot: Slot) -> PackedHeads:
+    """The heads of a type and agent, which are begun where there are none."""
     found = slots.get(slot)
     if found is None:
         found = slots[slot] = PackedHeads()
@@ -84,7 +73,7 @@ class HeadCache:
         self.versions = HeadVersions()
         """Move with every change of a head."""
         self.noted = 0
-        """The last batch here that had notes."""
+        """The last batch with notes that this process has stored."""
 
     @property
     def slots(self) -> dict[Slot, PackedHeads]:
@@ -96,10 +85,10 @@ class HeadCache:
                 if known is None:
                     known = {}
                     for (path, frame_type, agent), head in self.store.each_head():
-                        _of(known, (frame_type, agent)).put(path, head)
+                        _heads_of(known, (frame_type, agent)).put(path, head)
                     notes: dict[str, tuple[Live, ...]] = {}
                     for (path, frame_type, agent), head, *_ in self.store.live_notes():
-                        _of(known, (frame_type, agent)).put(path, head)
+                        _heads_of(known, (frame_type, agent)).put(path, head)
                         notes[path] = (*notes.get(path, ()), ((frame_type, agent), head))
                     self._notes, self._slots = notes, known
         return known
@@ -112,7 +101,7 @@ class HeadCache:
 
     def notes_at(self, path: str) -> tuple[Live, ...]:
         """The notes of one path that count, the one written last at the end."""
-        if self._slots is None and self._few.is_one():
+        if self._slots is None and self._few.may_ask():
             return tuple(
                 ((kind, who), head) for (_, kind, who), head, *_ in self.store.live_notes(path)
             )
@@ -145,7 +134,7 @@ class HeadCache:
         if is_generated(key[2]):
             head = self.head(*key)
             return head if head is not None and head.frame_id == frame_id else None
-        if self._slots is None and self._few.is_one():
+        if self._slots is None and self._few.may_ask():
             note = self.store.note_states([frame_id]).get(frame_id)
             return note.head if note is not None and note.live else None
         notes = (head for _, head in self.notes_at(key[0]))
@@ -155,9 +144,9 @@ class HeadCache:
         """One head."""
         if self._slots is None:
             if not is_generated(agent):
-                if self._few.is_one():
+                if self._few.may_ask():
                     return self.store.head(path, frame_type, agent)
-            elif self._few.has_heads_of(path) or self._few.is_one():
+            elif self._few.has_heads_of(path) or self._few.may_ask():
                 return self._few.heads_at(path).get((frame_type, agent))
         heads = self.slots.get((frame_type, agent))
         return None if heads is None else heads.get(path)
@@ -172,9 +161,9 @@ class HeadCache:
             self._few.load_heads(places)
 
     def load_few(self, places: Collection[str]) -> None:
-        """The same, for whoever may go on and on: in the end it is better to load all."""
+        """Read the heads at some paths, or all there are once that was asked for often."""
         if self._slots is None:
-            if len(places) <= PLACES_AT_ONCE and self._few.is_one():
+            if len(places) <= PLACES_AT_ONCE and self._few.may_ask():
                 self._few.load_heads(places)
             else:
                 _ = self.slots
@@ -186,7 +175,7 @@ class HeadCache:
     def heads_among(self, places: Iterable[str], types: Iterable[str]) -> dict[HeadKey, Head]:
         """The heads of some types at some paths."""
         wanted, kinds = list(places), frozenset(types)
-        if self._slots is None and self._few.is_one():
+        if self._slots is None and self._few.may_ask():
             return self.store.heads_among(wanted, sorted(kinds))
         return {
             (path, kind, agent): head
@@ -197,7 +186,7 @@ class HeadCache:
         }
 
     def heads_of(self, frame_type: str, *, few: bool = False) -> Callable[[str, str], Head | None]:
-        """A quick look-up of one type's heads by path and agent, of all or, to begin with, few."""
+        """A quick look-up of one type's heads by path and agent; with `few` they are not loaded."""
         if few and self._slots is None:
             return lambda path, agent: self.head(path, frame_type, agent)
         by_agent = {
@@ -208,8 +197,8 @@ class HeadCache:
 
     def heads_at(self, path: str) -> dict[Slot, Head]:
         """The heads of one path, in order of type and agent."""
-        if self._slots is None and (self._few.has_heads_of(path) or self._few.is_one()):
-            # Of notes it is the newest.
+        if self._slots is None and (self._few.has_heads_of(path) or self._few.may_ask()):
+            # Of the notes of one slot the newest comes last, and counts.
             return dict(sorted({**self._few.heads_at(path), **dict(self.notes_at(path))}.items()))
         found = {}
         for slot, heads in sorted(self.slots.copy().items()):
@@ -219,7 +208,7 @@ class HeadCache:
         return found
 
     def kept_at(self, places: Collection[str]) -> Iterator[tuple[HeadKey, Head]]:
-        """The heads that generators keep at some paths, and of others perhaps."""
+        """The heads at some paths: those that generators keep, and perhaps the newest notes."""
         if self._slots is None and all(map(self._few.has_heads_of, places)):
             for path in places:
                 for (kind, agent), head in self._few.heads_at(path).items():
@@ -277,7 +266,7 @@ class HeadCache:
 
     def bodies(self, wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
         """The contents of some bodies, without those that are not there."""
-        if self._bodies is None and self._few.is_one():
+        if self._bodies is None and self._few.may_ask():
             return self.store.bodies(wanted)
         known = self.body_numbers
         stored = {
@@ -295,21 +284,21 @@ class HeadCache:
 
     def has_frame(self, frame_id: FrameId) -> bool:
         """Whether a frame is stored."""
-        if self._frames is None and self._few.is_one():
+        if self._frames is None and self._few.may_ask():
             return self.store.has_frame(frame_id)
         return frame_id in self.frame_seqs
 
     def stored_frames(self, wanted: Collection[FrameId]) -> set[FrameId]:
-        """Those of some frames that are stored."""
+        """Which of some frames are stored."""
         if not wanted:
             return set()
-        if self._frames is None and len(wanted) <= FEW and self._few.is_one():
+        if self._frames is None and len(wanted) <= FEW and self._few.may_ask():
             return set(self.store.made_at(wanted))
         return {frame_id for frame_id in wanted if frame_id in self.frame_seqs}
 
     def has_type(self, frame_type: str) -> bool:
         """Whether there is any head of a type."""
-        if self._slots is None and self._few.is_one():
+        if self._slots is None and self._few.may_ask():
             return self.store.has_type(frame_type)
         return any(heads for (kind, _), heads in self.slots.copy().items() if kind == frame_type)
 
@@ -332,7 +321,7 @@ class HeadCache:
         if not wanted:
             return ()
         if self._inputs is None:
-            if len(wanted) <= FEW and self._few.is_one():
+            if len(wanted) <= FEW and self._few.may_ask():
                 return self.store.inputs_among(wanted)
             self._inputs = self.store.input_hashes()
         return self._inputs
@@ -415,7 +404,7 @@ class HeadCache:
             self._indexed_below = max(made) + 1 if made else self._next_body()
 
     def _take_in(self, batch: FrameBatch, seq: int) -> None:
-        """What is stored now; a cache that is not loaded will find it there."""
+        """Follow what a batch has stored; what is not loaded will be read with it."""
         self._few.take_in(batch)
         if self._bodies is not None:
             self._bodies.update(batch.indexed.numbers.items())
@@ -426,7 +415,7 @@ class HeadCache:
         if self._slots is not None:
             moved: list[Moved] = []
             for (path, frame_type, agent), head in batch.heads.items():
-                heads = _of(self._slots, (frame_type, agent))
+                heads = _heads_of(self._slots, (frame_type, agent))
                 before = heads.get(path)
                 heads.put(path, head)
                 if before is None or before.frame_id != head.frame_id:
@@ -462,7 +451,7 @@ class HeadCache:
             moved.append((note.key, old, new))
         self._notes[path] = after
         newest = [one for where, one in after if where == slot]
-        heads = _of(self._slots, slot)
+        heads = _heads_of(self._slots, slot)
         if newest:
             heads.put(path, newest[-1])
         else:

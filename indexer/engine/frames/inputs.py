@@ -56,7 +56,7 @@ class InputChains:
         self._held = 0
 
     def forget(self) -> None:
-        """They may name lists that were not stored after all."""
+        """Begin anew, because a list that is held may not have been stored after all."""
         self._last.clear()
         self._held = 0
 

@@ -7,15 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from indexer.core import paths
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    Action,
-    Frame,
-    FrameId,
-    Head,
-    body_hash,
-    frame_id,
-)
+from indexer.core.frames import Action, Frame, FrameId, Head, body_hash, frame_id, is_generated
 from indexer.core.ids import NodeId
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import note_basis
@@ -119,5 +111,5 @@ def _take_back_proofs(frames: Frames, path: str, frame_type: str, batch: FrameBa
     above, kinds = paths.ancestors(path), (frame_type, EVERY_TYPE)
     for key, stored in frames.heads.heads_among(above, kinds).items():
         head = batch.heads.get(key) or stored
-        if key[2].startswith(GENERATED_AGENT_PREFIX) and head.verified is not None:
+        if is_generated(key[2]) and head.verified is not None:
             batch.heads[key] = head._replace(verified=None)

@@ -9,20 +9,12 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from indexer.core import paths
 from indexer.core.arguments import Count
 from indexer.core.clock import iso_utc
-from indexer.core.frames import (
-    ON_SYMBOL,
-    Frame,
-    FrameId,
-    Freshness,
-    Head,
-    HeadKey,
-)
+from indexer.core.frames import ON_SYMBOL, Frame, FrameId, Freshness, Head, HeadKey, is_generated
 from indexer.core.tree import Tree
 from indexer.engine.code.symbols import split_symbol
-from indexer.engine.frames.agents import check_agent, check_writer
+from indexer.engine.frames.agents import check_writer, new_writer
 from indexer.engine.frames.find import find_frame
 from indexer.engine.frames.freshness import ON, Judged, judge, place_of, symbol_in
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.note_records import CARRIED_FROM, REPLACES, WITHDRAWN, note_record
 from indexer.engine.frames.notes import (
     FrameRefusedError,
@@ -76,10 +68,7 @@ def note(
     It is bound as `put_frame` binds it: to what is there now or, with `seen`, to what was read.
     """
     newcomer = agent not in engine.frames.store.agents()
-    joining = []
-    if newcomer:
-        able = check_agent(agent, "writer", ())
-        joining.append({"kind": "agent", "id": agent, "role": "writer", "can": list(able)})
+    joining = [new_writer(agent)] if newcomer else []
     given = NewNote(node, content, frame_type, agent, seen, None, replaces)
     (written,) = written_documents(engine, [given], allow_secrets, joining=joining)
     return {**written, "agent": agent, "registered": newcomer}
@@ -132,7 +121,6 @@ def notes(
     judged = [(key, head, judge(frames, tree, *key, head)) for key, head in listed]
     if stale:
         judged = [one for one in judged if one[2].freshness is not Freshness.FRESH]
-    judged.sort(key=lambda one: _STALE_FIRST.index(one[2].freshness))
     shown = _documents(frames, tree, judged)
     shown.sort(key=_in_place)
     return {"notes": shown[:limit], "found": len(shown)}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
 from indexer.core import paths
 from indexer.core.arguments import FLAG, TABLE, TEXT, TEXTS, checked, objects
 from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
     ON_CONTENT,
     ON_LISTING,
     ON_SYMBOL,
@@ -19,6 +18,7 @@ from indexer.core.frames import (
     Head,
     HeadKey,
     body_hash,
+    is_generated,
 )
 from indexer.core.ids import NodeId, is_id_prefix
 from indexer.core.kinds import Kind
@@ -37,7 +37,6 @@ from indexer.engine.frames.freshness import (
     note_basis,
     place_of,
 )
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.note_records import CARRIED_FROM, NO_WORDS, REPLACES, note_record
 from indexer.engine.frames.types import TYPE_NAME, FrameType
 from indexer.engine.make.events import Event
@@ -457,6 +456,6 @@ def _frame_of_then(store: FrameStore, path: str, node_id: NodeId, on: str) -> di
     """What the generated frame of an older version said, from the history."""
     for stored in store.history(path, on):
         frame = stored.frame
-        if frame.node_id == node_id and frame.agent.startswith(GENERATED_AGENT_PREFIX):
+        if frame.node_id == node_id and is_generated(frame.agent):
             return {ON: on, SHA256: frame.content.hex()}
     return None

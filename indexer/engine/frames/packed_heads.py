@@ -51,12 +51,12 @@ class PackedHeads:
         self._heads[path] = fixed + (verified or b"")
 
     def frame_id(self, path: str) -> FrameId:
-        """That of a head which is there."""
+        """The FrameID of a head that is there."""
         found = self._heads[path]
         return found.frame_id if isinstance(found, Head) else FrameId(found[:_HASH])
 
     def copy(self) -> PackedHeads:
-        """The same heads, which then go their own ways; what they have in common is held once."""
+        """A copy that changes by itself; heads that neither has changed are held once."""
         other = PackedHeads()
         other._heads, other._configs = self._heads.copy(), self._configs.copy()
         return other

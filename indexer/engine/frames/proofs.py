@@ -19,9 +19,9 @@ class OtherTypes(NamedTuple):
     declared: bool
     """Whether that one is declared itself."""
     readers: Mapping[str, Rules]
-    """Those that have its frames of files as their input, directly or through another."""
+    """The types that read its frames of files as their input, directly or through another."""
     bystanders: Mapping[str, Rules]
-    """Those that do not read it at all."""
+    """The types that do not read it at all."""
 
 
 def unproved(
@@ -35,8 +35,9 @@ def unproved(
     A file's frame is read by every folder above it and, in types that have this one as their
     input, by the same file's frame. A folder's frame is read by what the same policy makes
     above it, by types that take in every frame and, if its type is declared, by those that
-    take in notes, which may be bound to it. What readers and bystanders are spared falls
-    where it was made under a configuration that may have read more and may come back.
+    take in notes, which may be bound to it. The proof of a type that does not read them stays,
+    unless its head was made under another configuration, which may have read them and may
+    come back.
     """
     files: set[str] = set()
     folders: set[str] = set()

@@ -11,7 +11,7 @@ from indexer.compose.relevance import make_question
 from indexer.core import paths
 from indexer.core.arguments import Count, one_of
 from indexer.core.clock import iso_utc
-from indexer.core.frames import Frame, FrameId, Freshness, Head
+from indexer.core.frames import Frame, FrameId, Freshness, Head, is_generated
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
 from indexer.engine.code.outlines import OUTLINER, lined_outlines
@@ -27,7 +27,7 @@ from indexer.engine.frames.freshness import (
     judge,
     place_of,
 )
-from indexer.engine.frames.heads import Live, is_generated
+from indexer.engine.frames.heads import Live
 from indexer.engine.frames.inputs import FINGERPRINT
 from indexer.engine.frames.note_records import NO_WORDS
 from indexer.engine.search.corpus import Corpora
@@ -318,8 +318,7 @@ def list_frames(
     for one in stored:
         frame = one.frame
         head = heads.get((frame.type, frame.agent))
-        said = _said(opened, tree, frame, states.get(frame.frame_id))
-        judged = said.judged
+        judged, is_live, by = _state_of(opened, tree, frame, states.get(frame.frame_id))
         frames.append(
             {
                 "frame_id": frame.frame_id.hex(),
@@ -329,8 +328,8 @@ def list_frames(
                 "freshness": judged.freshness.value,
                 "because": judged.because,
                 "head": head is not None and head.frame_id == frame.frame_id,
-                "live": said.live,
-                "superseded_by": said.superseded_by,
+                "live": is_live,
+                "superseded_by": by,
                 "seq": one.seq,
                 "created_at": iso_utc(frame.created_ns),
                 "node_id": frame.node_id.hex(),
@@ -344,8 +343,8 @@ def list_frames(
     return {"path": path, "frames": frames}
 
 
-class _Said(NamedTuple):
-    """What can be said of a stored frame."""
+class _State(NamedTuple):
+    """How a stored frame stands: whether it holds, counts, and what took its place."""
 
     judged: Judged
     live: bool
@@ -353,12 +352,12 @@ class _Said(NamedTuple):
     superseded_by: str | None
 
 
-def _said(frames: Frames, tree: Tree, frame: Frame, state: NoteState | None) -> _Said:
+def _state_of(frames: Frames, tree: Tree, frame: Frame, state: NoteState | None) -> _State:
     """A note is judged by what it is bound to; what a generator made counts while it is a head."""
     head = frames.heads.live_frame((frame.path, frame.type, frame.agent), frame.frame_id)
     if head is not None:
         judged = judge(frames, tree, frame.path, frame.type, frame.agent, head)
-        return _Said(judged, True, None)
+        return _State(judged, True, None)
     because, by = "a later frame took its place", None
     if state is not None:
         by = None if state.superseded_by is None else state.superseded_by.hex()
@@ -371,7 +370,7 @@ def _said(frames: Frames, tree: Tree, frame: Frame, state: NoteState | None) -> 
                 because = f"withdrawn by {taker.frame.agent}"
     elif (now := frames.heads.head(frame.path, frame.type, frame.agent)) is not None:
         by = now.frame_id.hex()
-    return _Said(Judged(Freshness.STALE, because), False, by)
+    return _State(Judged(Freshness.STALE, because), False, by)
 
 
 class FrameDocument(TypedDict):
@@ -410,7 +409,7 @@ def get_frame(engine: Engine, frame: str) -> FrameDocument:
     stored = find_frame(frames.store, frame).frame
     tree = tree_as_on_disk(engine, stored.path)
     state = frames.store.note_states([stored.frame_id]).get(stored.frame_id)
-    judged, _, superseded_by = _said(frames, tree, stored, state)
+    judged, _, superseded_by = _state_of(frames, tree, stored, state)
     replaced = frames.store.superseded_by([stored.frame_id])
     content = frames.heads.bodies([stored.content]).get(stored.content)
     place = _place(frames, tree, stored)

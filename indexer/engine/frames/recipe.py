@@ -52,14 +52,14 @@ class Part(NamedTuple):
     """Whether the type itself keeps it, so that the folder's frame waits for it to be current."""
 
     def frame(self, algorithm: WorkspaceHash) -> ChildFrame:
-        """As the folder's basis names it."""
+        """The part as the folder's basis names it."""
         kind, raw = self.entry.kind, paths.text_to_bytes(self.path)
         node_id = algorithm.node_id(kind, raw, self.entry.content_id)
         return ChildFrame(node_id, self.name, kind.label, self.head.frame_id if self.head else None)
 
     @property
     def body(self) -> ChildBody:
-        """As the key of the folder's result names it."""
+        """The part as the key of the folder's result names it."""
         return ChildBody(self.name, self.entry.kind.label, self.head.content if self.head else None)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from indexer.core.arguments import matching, one_of, some_of
-from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.frames import is_generated
 from indexer.errors import UsageError
 
 ROLES: Final = ("reader", "writer", "synthesis")
@@ -33,7 +33,7 @@ class AgentError(UsageError):
 
 def check_agent_id(agent_id: str) -> str:
     """The id, refused where no agent could have it."""
-    if not _ID.fullmatch(agent_id) or agent_id.startswith(GENERATED_AGENT_PREFIX):
+    if not _ID.fullmatch(agent_id) or is_generated(agent_id):
         raise AgentError(
             f"{agent_id!r} cannot be an agent's id",
             hint="use letters, digits and . _ - @ / +; `merkle:` is reserved",

@@ -5,17 +5,18 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from indexer.core import paths
 from indexer.core.changes import tree_changes
-from indexer.core.frames import FRAME_ATTRIBUTE, BodyHash, Freshness, Head
+from indexer.core.frames import FRAME_ATTRIBUTE, BodyHash, Freshness, Head, is_generated
 from indexer.core.tree import Entry, Tree
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.few import Slot
 from indexer.engine.frames.freshness import Judged, freshness_of, judge
-from indexer.engine.frames.heads import HeadCache, is_generated
+from indexer.engine.frames.heads import HeadCache
 from indexer.regenerate.plan import HeadOf, Rules, count_wanted, stale_steps
 from indexer.store.sessions import SessionStore
 
@@ -37,8 +38,12 @@ class Following:
         self._tree: Tree | None = None
         self._rules: tuple[object, ...] = ()
 
-    def moved(self, frames: Frames, tree: Tree) -> set[str] | None:
-        """The paths to look at again since the last call; None: all there are."""
+    @contextmanager
+    def moved(self, frames: Frames, tree: Tree) -> Iterator[set[str] | None]:
+        """The paths to look at again since the last time; None: all there are.
+
+        Where that look does not come to its end, the next one is at everything.
+        """
         heads = frames.heads
         # Read first: what moves meanwhile is looked at again next time.
         version = heads.versions.now
@@ -51,8 +56,9 @@ class Following:
             moved = None
         elif moved is not None:
             moved |= {change.path for change in tree_changes(before, tree)}
+        self._tree = None
+        yield moved
         self._heads, self._version, self._tree, self._rules = heads, version, tree, rules
-        return moved
 
 
 class States(NamedTuple):
@@ -86,10 +92,10 @@ class MissingCounts:
             rules = tuple(declared.rules for declared in self._frames.types.values())
             same = known is not None and known[0].root_id == tree.root_id and known[1] == rules
             if known is None or not same or known[2] != version:
-                moved = self._following.moved(self._frames, tree)
-                for one in rules:
-                    if not same or moved is None or not self._follow(tree, one, moved):
-                        self._missing[one.type] = _missing(self._frames, tree, one)
+                with self._following.moved(self._frames, tree) as moved:
+                    for one in rules:
+                        if not same or moved is None or not self._follow(tree, one, moved):
+                            self._missing[one.type] = _missing(self._frames, tree, one)
                 self._counted = (tree, rules, version)
             found = {one.type: self._missing[one.type] for one in rules}
             return {kind: one if isinstance(one, int) else len(one) for kind, one in found.items()}
@@ -150,7 +156,7 @@ _Place = tuple[bool, str, Slot, Head]
 """A frame: whether a generator keeps it, where, and as what."""
 
 
-class _Told(NamedTuple):
+class _Single(NamedTuple):
     """A frame that is counted by itself: a note, or one that is not fresh."""
 
     slot: Slot
@@ -165,9 +171,9 @@ class StateCounts:
         self._frames = frames
         self._lock = threading.Lock()
         self._following = Following()
-        self._told: dict[str, list[_Told]] = {}
+        self._singles: dict[str, list[_Single]] = {}
         self._doubtful: set[str] = set()
-        """Paths that are judged each time, because it does not rest on them alone."""
+        """Paths that are judged each time, because their frames depend on more than themselves."""
         self._counted: tuple[object, States] | None = None
 
     def of(self, present: Tree | None, recorded: Tree | None) -> States:
@@ -186,22 +192,23 @@ class StateCounts:
             key = (present is None, tree and tree.root_id, unread, frames.heads.versions.now, rules)
             if self._counted is None or self._counted[0] != key:
                 if present is not None:
-                    self._judge_moved(present)
+                    with self._following.moved(frames, present) as moved:
+                        self._judge(present, moved)
                 nodes = tree.root.totals.nodes if tree else 0
                 self._counted = (key, self._sum(present, nodes, missing))
             return self._counted[1]
 
-    def _judge_moved(self, tree: Tree) -> None:
-        frames = self._frames
-        heads, moved = frames.heads, self._following.moved(frames, tree)
+    def _judge(self, tree: Tree, moved: set[str] | None) -> None:
+        """Judge the frames at the paths that moved, or all."""
+        frames, heads = self._frames, self._frames.heads
         found: Iterable[tuple[str, Slot, Head]]
         if moved is None:
-            self._told, notes = {}, heads.notes.copy()
+            self._singles, notes = {}, heads.notes.copy()
             found = ((path, slot, head) for slot, live in heads.live() for path, head in live)
         else:
             moved |= self._doubtful
             for path in moved:
-                self._told.pop(path, None)
+                self._singles.pop(path, None)
             notes = {path: heads.notes_at(path) for path in moved}
             found = [(path, *one) for path in moved for one in heads.live_at(path)]
         self._doubtful = set()
@@ -212,7 +219,7 @@ class StateCounts:
             freshness = freshness_of(frames, tree, path, *slot, head)
             written = not is_generated(slot[1])
             if written or freshness is not Freshness.FRESH:
-                self._told.setdefault(path, []).append(_Told(slot, head, freshness))
+                self._singles.setdefault(path, []).append(_Single(slot, head, freshness))
             asked_for = not written and slot[0] not in frames.types
             if freshness is Freshness.UNKNOWN or (
                 asked_for and freshness is not Freshness.UNMANAGED
@@ -220,31 +227,31 @@ class StateCounts:
                 self._doubtful.add(path)
 
     def _sum(self, tree: Tree | None, nodes: int, missing: dict[str, int]) -> States:
-        """Add up what is told apart and the rest: fresh, or without a tree not known to be."""
-        heads, rest, told = self._frames.heads, Freshness.FRESH, self._told
+        """Add up the single frames and the rest: fresh, or without a tree not known to be."""
+        heads, rest, singles = self._frames.heads, Freshness.FRESH, self._singles
         if tree is None:
             rest = Freshness.UNKNOWN
-            told = {
-                path: [_Told(slot, head, rest) for slot, head in notes]
+            singles = {
+                path: [_Single(slot, head, rest) for slot, head in notes]
                 for path, notes in heads.notes.copy().items()
             }
-        apart = _Apart(told, self._is_of_concern)
+        counting = _Counting(singles, self._find_referred)
         for slot, found in heads.slots.copy().items():
             if is_generated(slot[1]) and found:
-                apart.add_rest(slot, found.places(), rest)
-        totals, types = _by_type(apart.counts, missing)
+                counting.add_rest(slot, found.places(), rest)
+        totals, types = _by_type(counting.counts, missing)
         agents: list[JsonObject] = [
             {
                 "id": agent,
                 "nodes_with_frame": len(found),
                 "coverage_pct": round(100 * min(len(found), nodes) / nodes, 1) if nodes else 0.0,
             }
-            for agent, found in sorted(apart.covered.items())
+            for agent, found in sorted(counting.covered.items())
         ]
-        stale = [] if tree is None else self._first_of(apart.not_fresh, tree)
+        stale = [] if tree is None else self._first_of(counting.not_fresh, tree)
         return States(totals, types, agents, stale)
 
-    def _is_of_concern(self) -> Callable[[str, Head], bool]:
+    def _find_referred(self) -> Callable[[str, Head], bool]:
         """Whether somebody refers to what a generator made of a file that is gone."""
         referred, heads = _referred_to(self._frames), self._frames.heads
         return lambda path, head: referred.has(head) or bool(heads.notes_at(path))
@@ -260,13 +267,13 @@ class StateCounts:
         return listed
 
 
-class _Apart:
-    """The frames that are told apart by slot, and then all."""
+class _Counting:
+    """Counts frames by slot: those that are judged one by one, and then the rest."""
 
     def __init__(
         self,
-        told: dict[str, list[_Told]],
-        look_for_concern: Callable[[], Callable[[str, Head], bool]],
+        singles: dict[str, list[_Single]],
+        find_referred: Callable[[], Callable[[str, Head], bool]],
     ) -> None:
         self.counts: defaultdict[Slot, Counter[Freshness]] = defaultdict(Counter)
         self.covered: defaultdict[str, set[str]] = defaultdict(set)
@@ -274,17 +281,17 @@ class _Apart:
         self.not_fresh: list[_Place] = []
         self._left_out: Counter[Slot] = Counter()
         self._elsewhere: defaultdict[Slot, set[str]] = defaultdict(set)
-        stale, others = self._sort_out(told)
+        stale, others = self._sort_out(singles)
         for slot, count in stale.items():
             self.counts[slot][Freshness.STALE] = count
-        is_of_concern: Callable[[str, Head], bool] | None = None
+        is_referred_to: Callable[[str, Head], bool] | None = None
         for path, (slot, head, freshness) in others:
             written, elsewhere = not is_generated(slot[1]), freshness in _NOT_HERE
             if elsewhere:
                 self._elsewhere[slot].add(path)
             if freshness is Freshness.ORPHANED and not written:
-                is_of_concern = is_of_concern or look_for_concern()
-                if not is_of_concern(path, head):
+                is_referred_to = is_referred_to or find_referred()
+                if not is_referred_to(path, head):
                     self._left_out[slot] += 1
                     continue
             self.counts[slot][freshness] += 1
@@ -294,12 +301,12 @@ class _Apart:
                 self.covered[slot[1]].update(() if elsewhere else (path,))
 
     def _sort_out(
-        self, told: dict[str, list[_Told]]
-    ) -> tuple[dict[Slot, int], list[tuple[str, _Told]]]:
+        self, singles: dict[str, list[_Single]]
+    ) -> tuple[dict[Slot, int], list[tuple[str, _Single]]]:
         """Count what generators will make again, which beside a pass may be nearly all."""
         stale: dict[Slot, int] = {}
         others = []
-        for path, several in told.items():
+        for path, several in singles.items():
             for one in several:
                 slot, head, freshness = one
                 if freshness is Freshness.STALE and (slot in stale or is_generated(slot[1])):
@@ -310,7 +317,7 @@ class _Apart:
         return stale, others
 
     def add_rest(self, slot: Slot, places: set[str], freshness: Freshness) -> None:
-        """All frames of a generator, those told apart among them; the others are alike."""
+        """Count all frames of a generator: those that were not counted one by one are alike."""
         counts = self.counts[slot]
         counts[freshness] += max(0, len(places) - self._left_out[slot] - counts.total())
         self.covered[slot[1]].update(places - self._elsewhere[slot])

@@ -84,7 +84,7 @@ class CodePass:
         return self._pool
 
     def _missing(self, tree: Tree, within: str) -> Iterator[FileSource]:
-        """One file for each facts that are missing."""
+        """One file for each content whose facts are missing."""
         limit = self._frames.declared.settings.size_limit
         begun = set[FactsKey]()
         for key, path, entry in self._frames.code.missing(tree, limit, within):

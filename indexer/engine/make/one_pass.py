@@ -41,8 +41,8 @@ CHUNK: Final = 1000
 """Frames stored together: what a kill in between can cost."""
 
 TEAM_CHUNK: Final = 4000
-"""The same in a team, where each chunk takes a conversation per level of its folders; what is
-computed here is stored in smaller portions before."""
+"""Frames stored together in a team, where each chunk takes a conversation per level of its folders;
+what is computed here is stored in smaller portions before."""
 
 AHEAD: Final = 256
 """Steps, at least, of which the files are being read while those before them are stored."""
@@ -177,7 +177,7 @@ class OnePass:
         )  # fmt: skip
 
     def still_stale(self, steps: Iterable[Step]) -> list[Step]:
-        """Those of some steps that have no current frame now."""
+        """Which of some steps have no current frame now."""
         rules = self.type.rules
         head_of = self.frames.heads.heads_of(rules.type)
         return [step for step in steps if not rules.is_made(head_of, step.path, step.entry)]

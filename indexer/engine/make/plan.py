@@ -277,8 +277,7 @@ class Plan:
             said = planned.get((frame_type, path))
             if said is None:
                 return head
-            # Only what it says counts for a memo key.
-            # A stand-in whose ids nobody reads.
+            # A stand-in whose ids nobody reads: only what it says counts for a memo key.
             blank = head or Head(b"", b"", said, None, None, None)  # type: ignore[arg-type]
             return blank._replace(content=said)
 

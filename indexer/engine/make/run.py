@@ -166,7 +166,7 @@ class Run(LongWork[Document]):
                 self._add_blocked(declared)
             else:
                 if self._frames.types is not self._types:
-                    return self._drained("configuration")
+                    return self._is_drained()
                 if self._pass is None:
                     self._pass = self._model_pass(declared, self._calls)
                 if not self._pass.step():
@@ -188,11 +188,11 @@ class Run(LongWork[Document]):
             self._stopped = self._stopped or self._calls.stopped
         return True
 
-    def _drained(self, reason: str) -> bool:
-        """Ask for nothing more; True when everything that was asked for is taken in."""
+    def _is_drained(self) -> bool:
+        """Ask for nothing more under other settings; True when all answers are taken in."""
         assert self._calls is not None
-        self._stopped = reason
-        self._calls.stop(reason)
+        self._stopped = "configuration"
+        self._calls.stop(self._stopped)
         self._engine.intake.take_in(self._calls)
         return not self._calls.under_way
 

@@ -35,6 +35,7 @@ MANY: Final = 400
 """From this many files on, worker processes repay their start-up."""
 
 _SLICE: Final = 64
+"""Files, at most, that a worker is given at once."""
 
 
 class ChangedError(UncheckedError):

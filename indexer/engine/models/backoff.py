@@ -19,17 +19,17 @@ class Backoff:
         self._rests: dict[Hashable, tuple[float, float]] = {}
         """When each may be tried again, and how long it rested last."""
         self._taken_up: set[Hashable] = set()
-        """Those whose rest is over, and for which nobody has to be woken."""
+        """What has rested enough, and for which nobody has to be woken."""
 
     def failed(self, what: Hashable) -> None:
-        """It failed, and rests from now on."""
+        """Let what failed rest from now on."""
         _, last = self._rests.get(what, (0.0, FIRST_REST / 2))
         rest = min(2 * last, LONGEST_REST)
         self._rests[what] = (self._clock() + rest, rest)
         self._taken_up.discard(what)
 
     def worked(self, what: Hashable) -> None:
-        """It did not fail this time."""
+        """Forget the failures of what worked now."""
         self._rests.pop(what, None)
 
     def rests(self, what: Hashable) -> bool:
@@ -38,7 +38,7 @@ class Backoff:
         return self._clock() < until
 
     def forget(self) -> None:
-        """Something changed that all of it may hang on."""
+        """Let everything be tried again: something changed that the failures may hang on."""
         self._rests.clear()
 
     def next_at(self) -> float | None:
@@ -49,7 +49,7 @@ class Backoff:
         )
 
     def take_up(self) -> None:
-        """What has rested is about to be tried; what nobody tried for long is forgotten."""
+        """Begin to try what has rested, and forget what nobody tried for long."""
         now = self._clock()
         self._rests = {
             what: (until, rest)

@@ -29,7 +29,7 @@ GRACE: Final = 5.0
 """Seconds that answers under way are waited for when a run is broken off."""
 
 IN_A_ROW: Final = 5
-"""So many nodes without an answer from the server, one after the other, and a run gives up."""
+"""Nodes in a row without an answer from the server after which a run gives up."""
 
 Prepare = Callable[[], ModelRequest | Known]
 """Makes a request on the calling thread; raises `OSError` or `ValueError` where it cannot."""
@@ -79,11 +79,6 @@ class ModelCalls:
         self.budget = Budget(caps)
         self.stopped: str | None = None
         """Why nothing more is asked."""
-
-    def _check(self) -> None:
-        """Refuse early what no call could do without."""
-        check_extra()
-        self._settings.key()
 
     # -- on the writing thread
 
@@ -142,7 +137,9 @@ class ModelCalls:
     ) -> None:
         """Begin a call; `due` says whether the team is to be given its answer, None: no team."""
         if self._client is None:
-            self._check()
+            # Refused here rather than on the thread: what no call could do without.
+            check_extra()
+            self._settings.key()
         self._asked[key] = due
         self._in_flight.claims[key] = self
         threading.Thread(

@@ -37,7 +37,7 @@ class InFlight:
             calls.wake()
 
     def tell(self) -> None:
-        """An answer came for a run that has ended."""
+        """Wake the service, because an answer came for a run that has ended."""
         if self._wake is not None:
             self._wake()
 

@@ -85,7 +85,7 @@ class ModelPass:
         self._elsewhere = False
         """Whether another run asks for something that is wanted here."""
         self._is_shared = False
-        self._left: list[Step] | None = None
+        self._is_rest_made = False
         self.is_waiting = False
         """Whether the next step can do nothing before an answer has come."""
         self.too_many = 0
@@ -154,7 +154,7 @@ class ModelPass:
                 self._open.setdefault(paths.split(path)[0], set()).add(path)
         self._files = sum(step.entry.kind is Kind.FILE for step in self._steps.values())
         self._chunks = deque(chunks(iter(self._steps.values()), CHUNK))
-        self._left = None
+        self._is_rest_made = False
 
     def _run(self, chunk: list[Step]) -> None:
         """Make what can be made of a chunk, and put up the folders that are ready after it."""
@@ -333,9 +333,10 @@ class ModelPass:
     def _make_the_rest(self) -> None:
         """Folders that no model writes are made from what there is, as in any other type."""
         made = self.type.folder
-        if self._left is None and made is not None and made.writer is None:
-            self._left = [step for step in self._steps.values() if step.entry.folder is not None]
+        if not self._is_rest_made and made is not None and made.writer is None:
+            self._is_rest_made = True
+            folders = [step for step in self._steps.values() if step.entry.folder is not None]
             self._pass.patient = not self._recursive
-            for chunk in chunks(iter(self._pass.still_stale(self._left)), CHUNK):
+            for chunk in chunks(iter(self._pass.still_stale(folders)), CHUNK):
                 self._pass.run_steps(chunk)
             self._pass.patient = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, cast
 
 from indexer.compiler import compile_stages
@@ -24,13 +24,7 @@ from indexer.compose.request import NODE, RELEVANCE, Request, RequestError, make
 from indexer.compose.selection import Group, Omitted, Selection, select
 from indexer.compose.sources import Scope, looked_at, scope_of
 from indexer.core.arguments import Count
-from indexer.core.frames import (
-    GENERATED_AGENT_PREFIX,
-    REPEATING_AGENTS,
-    FrameId,
-    Freshness,
-    body_hash,
-)
+from indexer.core.frames import REPEATING_AGENTS, FrameId, Freshness, body_hash, is_generated
 from indexer.core.paths import on_screen
 from indexer.core.progress import Progress
 from indexer.core.roles import Role
@@ -55,10 +49,10 @@ from indexer.errors import CorruptError, UncheckedError
 from indexer.store.frames import FrameStore
 
 TOKENS_PER_FILE: Final = 400
-"""Of a budget: as many files are read for what their parts are worth, but not few."""
+"""One more file is read for what its parts are worth for each so many tokens of a budget."""
 
 USUAL_TOKENS: Final = 40
-"""Of an item: so many more files than the budget could show are not ranked."""
+"""Tokens of an item: files beyond those that a budget could show at that size are not ranked."""
 
 _LOOKS: Final = 5
 """How often a composition is made anew because a file that it shows is another meanwhile."""
@@ -83,12 +77,11 @@ class _Gathered:
     count: int
     base: hashlib._Hash
     """The hash of all candidates' FrameIDs, to which labels are added."""
-    ordered: list[Candidate]
     statistics: Statistics | None
     without: list[tuple[Candidate, str]]
     """The first of those that a query does not find, which are counted but not yet named."""
     groups: list[Group]
-    """The same order by path, where source stands between."""
+    """What is offered in order, path by path where source stands between."""
     hits: dict[str, FileHit]
     """The files whose source may be shown."""
     scores: dict[FrameId, int]
@@ -279,7 +272,7 @@ def _moment(text: str | None) -> int | None:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * 10**9
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
 def _gather(
@@ -347,7 +340,7 @@ def _gather(
         kept = {row.frame_id for row in ordered}
         omitted.add([row for row in candidates if row.frame_id not in kept], "ordering")
     groups = _by_path(ordered, request, scores, hits) if hits else [Group("", ordered)]
-    return _Gathered(len(members), base, ordered, statistics, without, groups, hits, scores, parts)
+    return _Gathered(len(members), base, statistics, without, groups, hits, scores, parts)
 
 
 def _by_path(
@@ -403,7 +396,7 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
     heads.load_heads(row.path for row in chunk)
     bodies = heads.texts.of(row.content for row in chunk)
     stored = heads.stored_frames([row.frame_id for row in chunk])
-    notes = [row for row in chunk if not row.agent.startswith(GENERATED_AGENT_PREFIX)]
+    notes = [row for row in chunk if not is_generated(row.agent)]
     frames.load_notes(tree, ((row.path, row.frame_id) for row in notes))
     loaded = []
     for row in chunk:
@@ -415,7 +408,7 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
         else:
             judged = judge(frames, tree, row.path, row.type, row.agent, head)
         place = Place()
-        if not row.agent.startswith(GENERATED_AGENT_PREFIX):
+        if not is_generated(row.agent):
             place = place_of(frames, row.path, tree.get(row.path), row.frame_id)
         loaded.append(Loaded(row, body, judged.freshness, judged.because, *place))
     return loaded

@@ -130,16 +130,17 @@ class KeptCorpus(Corpus):
         self._written: dict[BodyHash, list[Candidate]] = {}
         """By body, the candidates that have words of their own."""
         self._symbols: dict[int, bytes] = {}
-        """Of files that were read for a question, packed."""
+        """By number of facts, the packed symbols of files that were read for a question."""
         self._digest: hashlib._Hash | None = None
 
     # -- keeping up
 
     def bring_up_to_date(self, tree: Tree) -> None:
         """Follow the heads that moved, the paths that came and went, and what was found out."""
-        moved = self._heads.take_moved()
-        if self._tree is None or moved is None:
-            self._tree = None
+        moved, before = self._heads.take_moved(), self._tree
+        # Until this has come to its end: what is broken off is made anew.
+        self._tree = None
+        if before is None or moved is None:
             self._clear()
             folders = dict(tree.folders())
 
@@ -161,8 +162,8 @@ class KeptCorpus(Corpus):
                     self._remove(key, old)
                 if new is not None and tree.get(key[0]) is not None:
                     self._put(key, new)
-            if tree is not self._tree:
-                self._follow(self._tree, tree)
+            if tree is not before:
+                self._follow(before, tree)
         self._tree = tree
 
     def _follow(self, old: Tree, new: Tree) -> None:

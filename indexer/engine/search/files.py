@@ -87,10 +87,6 @@ class FilesSeen(Protocol):
         """By word, the paths in the tree whose own name has it; none where too many have it."""
         ...
 
-    def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Those of some numbers that a file has."""
-        ...
-
 
 class Files:
     """Which files have which facts, and which names have which words.
@@ -221,8 +217,3 @@ class Files:
             held = (path for number in range(len(self._paths)) for path in self._held(number))
             self._names = Names(self._tree, {path: path for path in held})
         return {word: self._names.having(word, most) for word in words}
-
-    def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Those of some numbers that a file has."""
-        live = self.live
-        return (number for number in numbers if number < len(live) and live[number])

@@ -9,9 +9,8 @@ from itertools import chain, islice
 from typing import Final, overload
 
 from indexer.compose.candidates import Candidate
-from indexer.core.frames import FrameId, Head, HeadKey
+from indexer.core.frames import FrameId, Head, HeadKey, is_generated
 from indexer.engine.frames.few import Slot
-from indexer.engine.frames.heads import is_generated
 from indexer.engine.frames.packed_heads import PackedHeads
 
 _MANY: Final = 1000
@@ -43,7 +42,7 @@ class KeptRows(Sequence[Candidate]):
     # -- changing
 
     def put(self, key: HeadKey, head: Head) -> Candidate | None:
-        """A frame that counts, where none of this slot did; None where it did so before."""
+        """Add a frame that counts from now on; None where it did already."""
         path, slot = key[0], key[1:]
         row = self._row(path, slot, head)
         if not is_generated(slot[1]):
@@ -56,7 +55,7 @@ class KeptRows(Sequence[Candidate]):
         return row
 
     def remove(self, key: HeadKey, frame_id: FrameId) -> Candidate | None:
-        """A frame that counts no longer; None where it did not."""
+        """Take out a frame that counts no longer; None where it did not count."""
         path, slot = key[0], key[1:]
         if not is_generated(slot[1]):
             notes = self._notes.get(path, {})
@@ -72,14 +71,14 @@ class KeptRows(Sequence[Candidate]):
         return row
 
     def kept(self, key: HeadKey) -> Candidate | None:
-        """What a generator keeps, or nothing."""
+        """The candidate of a head that a generator keeps, if there is one."""
         path, slot = key[0], key[1:]
         heads = self._heads.get(slot)
         head = None if heads is None else heads.get(path)
         return None if head is None else self._row(path, slot, head)
 
     def _change(self, row: Candidate, *, came: bool) -> None:
-        """Keep the order, as long as that takes less than to make it again."""
+        """Keep the order of the rows, as long as that takes less than to make it again."""
         self._changes += 1
         slot = (row.type, row.agent)
         if self._order is None or self._changes > _MANY or slot not in self._order[0]:
@@ -109,7 +108,7 @@ class KeptRows(Sequence[Candidate]):
         yield from self._notes.get(path, {}).values()
 
     def frame_ids(self) -> Iterator[FrameId]:
-        """Those of all candidates, in sequence order."""
+        """The FrameIDs of all candidates, in sequence order."""
         if self._notes:
             return (row.frame_id for row in self)
         slots, numbers, places = self._ordered()
@@ -117,7 +116,7 @@ class KeptRows(Sequence[Candidate]):
         return (frame_id_of[one](path) for one, path in zip(numbers, places, strict=True))
 
     def paths(self) -> Iterable[str]:
-        """Those of all candidates, in no order."""
+        """The paths of all candidates, in no order."""
         return chain(self._ordered()[2], self._notes)
 
     def __len__(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from indexer.compose.manifest import (
@@ -18,7 +18,7 @@ from indexer.compose.manifest import (
 from indexer.core import paths
 from indexer.core.frames import BodyHash, body_hash
 from indexer.core.ids import is_id_prefix
-from indexer.engine.documents import DiffDocument, JsonObject
+from indexer.engine.documents import DiffDocument, JsonObject, Report
 from indexer.errors import CorruptError, MerkleError, UsageError
 from indexer.store.frames import FrameBatch, FrameStore, StoredManifest
 
@@ -134,10 +134,9 @@ def manifest_records(
             yield manifest_record(manifest, bodies_of(store, manifest), stored.at_ns)
 
 
-def check_manifests(store: FrameStore, error: Callable[[str, str, str], None]) -> int:
-    """Check that every recorded manifest has its id and can be replayed; tells how many."""
-    recorded = store.manifests()
-    for identity, stored in recorded:
+def check_manifests(store: FrameStore, error: Report) -> None:
+    """Check that every recorded manifest has its id and can be replayed."""
+    for identity, stored in store.manifests():
         try:
             manifest = json.loads(stored.document)
             if manifest_id(manifest) != identity:
@@ -145,7 +144,6 @@ def check_manifests(store: FrameStore, error: Callable[[str, str, str], None]) -
             replay_messages(manifest, bodies_of(store, manifest))
         except (ManifestProblem, MerkleError, ValueError, KeyError, TypeError) as problem:
             error("manifest", "", f"manifest {identity[:12]}: {problem}")
-    return len(recorded)
 
 
 def compare_manifests(store: FrameStore, old: str, new: str) -> DiffDocument:

@@ -45,7 +45,7 @@ READ: Final = 20
 """How many files are read for what their parts are worth."""
 
 _REMEMBERED: Final = 1 << 20
-"""About so many bytes of files' packed symbols are kept for the next question."""
+"""Bytes of files' packed symbols, roughly, that are kept for the next question."""
 
 COMMON_NAME: Final = 200
 """How many paths may share a name before it says nothing of where to look."""
@@ -223,7 +223,8 @@ class Ranking:
             words = [word for word in self._terms if word in words_of(name)]
             weight = max((self._weights[word] for word in words), default=0)
             found[number] = max(found.get(number, 0), weight)
-        return {number: found[number] for number in self._files.live_among(found)}
+        live = self._files.live
+        return {one: weight for one, weight in found.items() if one < len(live) and live[one]}
 
     def _file(self, path: str, number: int, defines: int) -> FileHit:
         made = self._sums[number]

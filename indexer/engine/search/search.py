@@ -41,7 +41,7 @@ MOST_LINES: Final = 10_000
 
 FRAME_LINES: Final = 8
 LINE_LENGTH: Final = 240
-"""Of what an excerpt shows."""
+"""Characters of a line that an excerpt shows."""
 
 _LOOKS: Final = 5
 """How often a search is made anew because a file that it shows is another meanwhile."""
@@ -94,14 +94,14 @@ class _Match(NamedTuple):
     line: int | None = None
     symbol: str | None = None
     said: str = ""
-    """Of a symbol its signature."""
+    """The signature of a symbol."""
     target: str | None = None
     sure: str | None = None
     row: Candidate | None = None
     at: int = 0
     """Where in the line a text begins, in bytes."""
     declared: tuple[int, int] | None = None
-    """Of a symbol that only its place is known of: the number of its facts, and its place."""
+    """The number of the facts and the place of a symbol of which nothing else is known yet."""
 
 
 def search(
@@ -295,7 +295,7 @@ class _Search:
         return [self._result(one, loaded) for one in self._read_symbols(matches)]
 
     def _read_symbols(self, matches: Sequence[_Match]) -> list[_Match]:
-        """The same, with what symbols say of which only the place is known."""
+        """The matches, with the signatures of symbols of which only the place was known."""
         numbers = {one.declared[0] for one in matches if one.declared is not None}
         found = self._opened.code.store.symbols(numbers) if numbers else {}
         read = []

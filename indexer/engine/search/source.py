@@ -15,23 +15,22 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.core.tree import Tree
 from indexer.engine.search.ranking import FileHit
 from indexer.generators.fallback import as_text
-from indexer.scan.reading import read_content
+from indexer.scan.reading import read_recorded
 
 MOST_BYTES: Final = 1 << 20
 """Files above this are not read for a question."""
 
 BYTES_PER_TOKEN: Final = 8
-"""What is longer than this per token that is left is not even counted."""
+"""A text with more bytes than this for each token that is left is not even counted."""
 
 AS_GOOD: Final = 40
-"""In percent of the best symbol's worth: what others of the file are shown from."""
+"""Percent of the best symbol's worth that another symbol of the file needs to be shown."""
 
 MOST_SYMBOLS: Final = 5
 """How many symbols of a file are shown at first."""
 
 HEAD_LINES: Final = 6
 """How much of a symbol is shown where not even one fits whole."""
-
 
 REMEMBERED: Final = 4096
 """Texts that are known to have no secret, by hashes that take half a megabyte."""
@@ -57,15 +56,12 @@ class SourceText:
         return self._texts[path]
 
     def read(self, path: str) -> bytes | None:
-        """The same, read now and not kept."""
+        """A file's text as `of` gives it, read now and not kept."""
         entry = self._tree.get(path)
         if entry is None or entry.size > MOST_BYTES:
             return None
-        try:
-            content = read_content(self._root, path, entry.size)
-        except OSError:
-            content = None
-        if content is None or self._algorithm.of_file(content) != entry.content_id:
+        content = read_recorded(self._root, self._algorithm, path, entry)
+        if content is None:
             self.changed.add(path)
             return None
         return as_text(content)

@@ -34,6 +34,6 @@ def ask(
     timeout: Seconds = 10.0,
     gone: threading.Event | None = None,
 ) -> SqlDocument:
-    """The same for somebody who may leave, which `gone` tells."""
+    """Answer a query for a client that may go away meanwhile, which `gone` tells."""
     columns, rows, truncated = run_query(database, query, limit, timeout, gone)
     return {"columns": columns, "rows": rows, "truncated": truncated}

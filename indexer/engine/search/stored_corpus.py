@@ -101,11 +101,6 @@ class StoredFiles:
                 break
         return found
 
-    def live_among(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Those of some numbers that a file has."""
-        live = self.live
-        return (number for number in numbers if number < len(live) and live[number])
-
 
 class _Ordered(Sequence[Candidate]):
     """The candidates in sequence order, read as far as somebody goes through them."""

@@ -51,9 +51,7 @@ def import_session(
     It comes from a file or from what such a file would hold, checked whole before any is kept.
     """
     check_name(name)
-    request = engine.sessions.request
-    if request is None or not request.again:
-        engine.sessions.check_free(name)
+    engine.sessions.check_free(name)
     document = read_document(_bytes_of(file, data))
     author = engine.sessions.author(agent)
     session = _read(name, document, form, engine.clock, engine.counter, author)

@@ -100,9 +100,7 @@ def fork(
     """
     check_name(new)
     author = engine.sessions.author(agent)
-    request = engine.sessions.request
-    if request is None or not request.again:
-        engine.sessions.check_free(new)
+    engine.sessions.check_free(new)
 
     def share(session: Session) -> tuple[RecordList, int]:
         shared = session.shared(at)

@@ -14,6 +14,7 @@ from indexer.core.clock import Clock
 from indexer.core.garbage import no_cycle_collection
 from indexer.core.tokens import TiktokenCounter
 from indexer.engine.documents import JsonObject
+from indexer.engine.durable.records import SESSION
 from indexer.engine.frames.agents import check_writer
 from indexer.engine.sessions.names import SessionNames, SessionUnknownError
 from indexer.errors import CorruptError
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from indexer.engine.durable.journal import Records
 
 T = TypeVar("T")
-
-KIND: Final = "session"
-"""The kind of a journal record that holds records of a session."""
 
 KEPT: Final = 16
 """Sessions that stay open, at most."""
@@ -177,7 +175,7 @@ class OpenSessions:
         return session, plans[-1]
 
     def write_together(
-        self, name: str, plan: Callable[[Session], list[Plan]], author: str | None = None
+        self, name: str, plan: Callable[[Session], list[Plan]], author: str | None
     ) -> tuple[Session, list[Plan]]:
         """Plan records that do not depend on each other, then make all durable and true."""
         self._records.catch_up()
@@ -211,7 +209,7 @@ class OpenSessions:
         name: str,
         work: Callable[[Session], T],
         again: Callable[[Session, int], T],
-        author: str | None = None,
+        author: str | None,
     ) -> T:
         """Let something change a copy, then make all that it did durable and true at once.
 
@@ -239,7 +237,7 @@ class OpenSessions:
         done = self._answered()
         if done is not None:
             return done[0]
-        self.check_free(name)
+        self.names.check_free(name)
         records = [record.to_json() for record in session.state.records]
         self._draft = session
         try:
@@ -252,15 +250,16 @@ class OpenSessions:
         return self.open(name).session
 
     def check_free(self, name: str) -> None:
-        """Refuse a name that a session has."""
-        self.names.check_free(name)
+        """Refuse a name that a session has, unless this very request may have given it one."""
+        if self.request is None or not self.request.again:
+            self.names.check_free(name)
 
     def rename(self, name: str, new: str, author: str | None = None) -> None:
         """Call a session something else."""
         self._records.catch_up()
         if self._answered() is None:
             sid = self.names.sid(name)
-            self.check_free(new)
+            self.names.check_free(new)
             self._write(
                 name, sid, lambda s: [s.plan_naming(RENAME, **{"from": name, "to": new})], author
             )
@@ -281,7 +280,7 @@ class OpenSessions:
                     hint="`merkle session list --deleted` names them all",
                 )
             to = name if new is None else new
-            self.check_free(to)
+            self.names.check_free(to)
             done = self._write(
                 name,
                 found[0],
@@ -312,7 +311,7 @@ class OpenSessions:
         return session, [Plan(session.state.records[found[1]])]
 
     def _journal(self, name: str, records: Sequence[JsonObject], **more: Any) -> None:
-        item: JsonObject = {"kind": KIND, "name": name, **more, "records": list(records)}
+        item: JsonObject = {"kind": SESSION, "name": name, **more, "records": list(records)}
         if self.request is not None:
             item["once"] = self.request.once
         self._records.write([item])

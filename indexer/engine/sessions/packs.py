@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from indexer.engine.documents import JsonObject
+from indexer.engine.durable.records import SESSION
 from indexer.engine.sessions.write import check_name
 from indexer.errors import MerkleError
 from indexer.sessions import Session
@@ -15,7 +16,6 @@ from indexer.sessions.keeping import FORK, NAMING, PURGE, RESTORE, Named, identi
 from indexer.sessions.log import checked_content
 from indexer.store.sessions import SessionStore, journalled
 
-KIND: Final = "session"
 _PIECE: Final = 4 << 20
 """Characters of one piece of a log: a long session takes several records of a journal or pack."""
 
@@ -44,13 +44,13 @@ def pieces(name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[JsonObje
         length = len(json.dumps(record))
         begins = bool(piece) and piece[0]["seq"] == 0
         if piece and size + length > _PIECE and not (begins and record["seq"] <= whole):
-            yield {"kind": KIND, "name": named.name, "records": piece}
+            yield {"kind": SESSION, "name": named.name, "records": piece}
             named = named.after_all(piece)
             piece, size = [], 0
         piece.append(record)
         size += length
     if piece:
-        yield {"kind": KIND, "name": named.name, "records": piece}
+        yield {"kind": SESSION, "name": named.name, "records": piece}
 
 
 def kept_sessions(store: SessionStore, *, check: bool = False) -> Iterator[Kept]:
@@ -130,7 +130,7 @@ def told_sessions(records: Iterable[Mapping[str, Any]]) -> list[Told]:
     found: list[Told] = []
     live: dict[str, Told] = {}
     for number, item in enumerate(records):
-        if item["kind"] != KIND or not _has_shape(item):
+        if item["kind"] != SESSION or not _has_shape(item):
             continue
         name, log = item["name"], item["records"]
         told = None

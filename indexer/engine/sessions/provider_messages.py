@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from indexer.core.secrets import check_secrets
 from indexer.engine.sessions.read import ChatFormat
-from indexer.engine.sessions.write import SessionContentError, checked_size
-from indexer.sessions import CommitRecord, Session
+from indexer.engine.sessions.write import SessionContentError, checked_size, said_together
+from indexer.sessions import Session
 from indexer.sessions.chat import message_blocks, placement_of, tools_of
 from indexer.sessions.providers import MESSAGE
 
@@ -76,15 +76,5 @@ def _message_document(
 
 def _message_again(session: Session, last: int) -> MessageDocument:
     """What an append that was cut off after it had been done would have said."""
-    records: list[CommitRecord] = []
-    index = None
-    for seq in range(last, -1, -1):
-        record = session.state.records[seq]
-        if not isinstance(record, CommitRecord) or not record.placed:
-            break
-        given = record.placed[-1].node.attributes.get(MESSAGE, {}).get("index")
-        if given is None or (index is not None and given != index):
-            break
-        index = given
-        records.insert(0, record)
+    records = said_together(session, last, lambda given: given.get(MESSAGE, {}).get("index"))
     return _message_document(session, records, [])

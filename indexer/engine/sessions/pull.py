@@ -9,6 +9,7 @@ from indexer.core.arguments import Count, Whole
 from indexer.core.frames import FRAME_ATTRIBUTE
 from indexer.engine.documents import JsonObject
 from indexer.engine.search.compose import ContextDocument, compose
+from indexer.engine.sessions.write import said_together
 from indexer.sessions import CommitRecord, Placement, Session, make_content
 from indexer.sessions import context as attributes
 from indexer.sessions.context import KIND, NODE_TYPE
@@ -150,15 +151,5 @@ def _document(
 
 def _told_again(session: Session, last: int) -> PulledContextDocument:
     """What a pull that was cut off after it had been done would have said, but for the rest."""
-    records: list[CommitRecord] = []
-    manifest = None
-    for seq in range(last, -1, -1):
-        record = session.state.records[seq]
-        if not isinstance(record, CommitRecord) or not record.placed:
-            break
-        given = record.placed[-1].node.attributes.get(MANIFEST)
-        if given is None or (manifest is not None and given != manifest):
-            break
-        manifest = given
-        records.insert(0, record)
+    records = said_together(session, last, lambda given: given.get(MANIFEST))
     return _document(session, records, {}, [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 from indexer.core.arguments import Count, Whole, exactly_one, one_of
@@ -285,7 +285,9 @@ def edit(
 
 
 _NAMED: Final = {TOOL_IO: "tool_name", "artifact": "artifact_type"}
+"""By type of content the key of its label, where that is not `name`."""
 _WHOLE: Final = frozenset({"tool_name", "direction", "payload"})
+"""The keys of a tool's payload that is a whole content."""
 
 
 def _committed(session: Session, plan: Plan) -> CommittedDocument:
@@ -387,11 +389,11 @@ def move(
     agent: str | None = None,
 ) -> MovedDocument:
     """Hang a node elsewhere in the working tree; `parent` may be sys or ah."""
-    parent = parent if parent.startswith("^") or parent not in _ALIASES else _ALIASES[parent]
+    region = _REGIONS.get(parent, parent)
 
     def plan(session: Session) -> Plan:
         known = session.state.history.regions
-        return session.plan_move(node, known.get(parent, parent), offset)
+        return session.plan_move(node, known.get(region, region), offset)
 
     _, done = engine.sessions.write(name, plan, engine.sessions.author(agent))
     data = op_data(done)
@@ -404,7 +406,8 @@ def move(
     }
 
 
-_ALIASES: Final = {"sys": "^sys", "ah": "^ah"}
+_REGIONS: Final = {"sys": "^sys", "ah": "^ah"}
+"""Regions that can be named without their sign."""
 
 
 class RemovedDocument(TypedDict):
@@ -452,6 +455,24 @@ def group(
     )
     data = op_data(plan)
     return {"id": data["node"]["id"], "parent": data["parent"], "cycle": data["node"]["cycle"]}
+
+
+def said_together(
+    session: Session, last: int, mark: Callable[[Mapping[str, Any]], object]
+) -> list[CommitRecord]:
+    """The blocks up to a record that one request appended: their attributes have the same mark."""
+    records: list[CommitRecord] = []
+    shared = None
+    for seq in range(last, -1, -1):
+        record = session.state.records[seq]
+        if not isinstance(record, CommitRecord) or not record.placed:
+            break
+        given = mark(record.placed[-1].node.attributes)
+        if given is None or (shared is not None and given != shared):
+            break
+        shared = given
+        records.insert(0, record)
+    return records
 
 
 def op_data(plan: Plan) -> Mapping[str, Any]:

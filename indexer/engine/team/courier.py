@@ -15,7 +15,7 @@ LOOK_EVERY: Final = 10.0
 """Seconds between two looks for others' notes where no server tells of them."""
 
 REST: Final = 5.0
-"""Seconds after which trouble that is none of the team's store is looked at again."""
+"""Seconds until another try after trouble that is not the team's store's."""
 
 PATIENCE: Final = 0.25
 """Seconds that the end of a service waits for a conversation; nothing hangs on how it ends."""

@@ -312,7 +312,7 @@ class _LeaseKeeper:
         self._holder = holder
         self._lock = threading.Lock()
         self._held: set[MemoKey] = set()
-        """Of every run of this workspace: one of them must not let go of another's."""
+        """The leases of every run of this workspace: no run lets go of another's."""
         self._since = 0.0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None

@@ -45,7 +45,7 @@ class TeamMemo:
         self._any_exchange: Exchange | None = None
         """The dealings with the team that the settings named when this chunk was begun."""
         self._exchange: Exchange | None = None
-        """The same, for a type that is shared."""
+        """The dealings with the team, where the type of this pass is shared."""
         self._heads = heads
         self._records = records
         self._texts = texts
@@ -56,7 +56,7 @@ class TeamMemo:
         self._progress = progress
         self._looked: dict[MemoKey, float] = {}
         self.told_of = 0
-        """Steps of this chunk that whoever watches knows to be done."""
+        """Steps of this chunk that were already reported as progress."""
         self.elsewhere: set[str] = set()
         """Paths of this chunk whose results another machine is computing still."""
 

@@ -55,7 +55,7 @@ class Given(NamedTuple):
 
     sent: int
     withheld: int
-    """Those that look like they hold a secret."""
+    """Notes that were not sent because they look like they hold a secret."""
 
 
 class Taken(NamedTuple):
@@ -63,7 +63,7 @@ class Taken(NamedTuple):
 
     added: int
     unsound: int
-    """Those that are not what they say they are."""
+    """Notes that are not what they say they are."""
 
 
 def shares_notes(settings: Settings, member: Membership) -> bool:

@@ -121,15 +121,12 @@ def database_files(layout: Layout) -> frozenset[tuple[int, int]]:
     return frozenset(found)
 
 
-def is_bare(root: Path) -> bool:
-    """Whether nothing but the index and git's own folder is left; ignored files count."""
+def refuse_emptying(root: Path, nodes_before: int) -> None:
+    """Raise where a root that had nodes has nothing left, not even ignored files."""
     with os.scandir(root) as entries:
-        return all(entry.name in (FOLDER, ".git") for entry in entries)
-
-
-def refuse_emptying(root: Path, nodes_before: int) -> EmptiedError:
-    """The error for a root that had nodes and now shows none."""
-    return EmptiedError(
-        f"{root} is suddenly empty; the index knows {nodes_before - 1} nodes there",
-        hint="if that is right, confirm it with `merkle scan --accept-empty`",
-    )
+        is_bare = all(entry.name in (FOLDER, ".git") for entry in entries)
+    if is_bare:
+        raise EmptiedError(
+            f"{root} is suddenly empty; the index knows {nodes_before - 1} nodes there",
+            hint="if that is right, confirm it with `merkle scan --accept-empty`",
+        )

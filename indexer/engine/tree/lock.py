@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -14,6 +13,7 @@ from indexer.core.progress import Progress, begin
 from indexer.core.proofs import ProofDocument
 from indexer.core.proofs import prove as inclusion_proof
 from indexer.core.tree import Tree
+from indexer.engine.documents import Report
 from indexer.engine.tree.resolve import UnknownNodeError, resolve_node
 from indexer.engine.tree.scan import record_everything
 from indexer.errors import UncheckedError
@@ -22,8 +22,6 @@ from indexer.store.atomic import write_atomically
 
 if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
-
-Finding = Callable[[str, str, str], None]
 
 _LONGEST: Final = 256 << 20
 """Bytes of the longest lock that is read; a million folders need about 100 MiB."""
@@ -88,7 +86,7 @@ def prove(engine: Engine, node: str) -> ProofDocument:
 
 
 def check_lock(
-    root: Path, tree: Tree, algorithm: WorkspaceHash, error: Finding, could_not: Finding
+    root: Path, tree: Tree, algorithm: WorkspaceHash, error: Report, could_not: Report
 ) -> None:
     """Tell which files of a tree are not as locked, or why that cannot be told."""
     try:

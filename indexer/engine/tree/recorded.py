@@ -13,18 +13,18 @@ class RecordedTree:
     """What the store has of the tree, as far as somebody has asked for it."""
 
     def __init__(self, store: TreeStore) -> None:
-        self._store = self.store = store
+        self.store = store
         self._tree: Tree | None = None
         self._listings: dict[str, Listing] | None = None
         """The stat cache as a walk has read it, in case that the whole tree is needed after all."""
         self._ends_soon = False
         self._read: tuple[dict[str, Listing], Tree] | None = None
-        """The same and its tree, for a process that ends soon and then writes it out again."""
+        """That and its tree, held by a process that ends soon and then writes it out again."""
         self._listed: Tree | None = None
         """The tree whose listings are in the store; None when that is not known in memory."""
         self._remarks: Remarks | None = None
         self.changed: list[str] = []
-        """Some of what the last look at everything found changed: all of it, where that is few."""
+        """The first paths that the last look at everything found changed."""
         self.looked_at = False
         """Whether everything was compared with the disk."""
         self._largest: tuple[Tree, list[str]] | None = None
@@ -35,8 +35,8 @@ class RecordedTree:
     def tree(self) -> Tree:
         """The recorded tree."""
         if self._tree is None:
-            listings = self._listings or self._store.listings()
-            self._tree = self._store.tree(listings)
+            listings = self._listings or self.store.listings()
+            self._tree = self.store.tree(listings)
             if self._listings and self._ends_soon:
                 self._read = (self._listings, self._tree)
             self._listings = None
@@ -59,7 +59,7 @@ class RecordedTree:
     def remarks(self) -> Remarks:
         """What was skipped and what could not be read."""
         if self._remarks is None:
-            self._remarks = self._store.remarks()
+            self._remarks = self.store.remarks()
         return self._remarks
 
     def remember(self, listings: dict[str, Listing], *, ends_soon: bool = False) -> None:
@@ -69,7 +69,7 @@ class RecordedTree:
     def listings(self) -> dict[str, Listing] | None:
         """The stat cache that is stored, or None when it lags behind the newest root."""
         if self._read is None or self._tree is None or self._listed is not self._tree:
-            return self._store.listings()
+            return self.store.listings()
         read, tree = self._read
         moved = listing.changed(tree.root, self._tree.root)
         return {path: found for path, found in {**read, **moved}.items() if found is not None}
@@ -95,7 +95,7 @@ class RecordedTree:
 
     def flush(self) -> None:
         """Write the stat cache of every folder that moved since it was last written."""
-        head = self._store.head()
+        head = self.store.head()
         if head is not None and self._tree is not None and self._listed is not self._tree:
-            self._store.refresh(self.listings_of(self._tree), head.seq)
+            self.store.refresh(self.listings_of(self._tree), head.seq)
             self._listed = self._tree

@@ -28,7 +28,6 @@ from indexer.engine.tree.disk import (
     Disk,
     UnavailableError,
     database_files,
-    is_bare,
     refuse_emptying,
 )
 from indexer.engine.tree.recorded import RecordedTree
@@ -374,7 +373,7 @@ def _before(recorded: RecordedTree, id_size: int) -> tuple[Previous, bool]:
 
 @contextlib.contextmanager
 def _available(root: Path) -> Iterator[None]:
-    """What the system says where the workspace cannot be read, in our words."""
+    """Raise an error of ours where the system says that the workspace cannot be read."""
     try:
         yield
     except OSError as error:
@@ -387,8 +386,8 @@ def _available(root: Path) -> Iterator[None]:
 def _refuse_sudden_emptiness(root: Path, observed: Observed, old: Tree) -> None:
     seen = observed.folders[paths.ROOT]
     shows_nothing = seen.entries == {} and not seen.folders
-    if shows_nothing and old.root.entries and is_bare(root):
-        raise refuse_emptying(root, old.root.totals.nodes)
+    if shows_nothing and old.root.entries:
+        refuse_emptying(root, old.root.totals.nodes)
 
 
 def look_again(
@@ -407,8 +406,8 @@ def look_again(
     )  # fmt: skip
     with _available(disk.root):
         found = reconciling.reconcile(walker, before, dirty)
-    if before.root.entries and not found.tree.root.entries and is_bare(disk.root):
-        raise refuse_emptying(disk.root, before.root.totals.nodes)
+    if before.root.entries and not found.tree.root.entries:
+        refuse_emptying(disk.root, before.root.totals.nodes)
     return found
 
 

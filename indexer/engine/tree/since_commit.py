@@ -11,7 +11,8 @@ from indexer.core.changes import Change, summarize, tree_changes
 from indexer.core.frames import Freshness
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Tree
-from indexer.engine.code.symbol_changes import Symbols, symbols_between, symbols_in
+from indexer.engine.code.symbol_changes import Symbols, symbols_between
+from indexer.engine.code.symbols import symbols_in
 from indexer.engine.documents import DiffDocument, NoteChangeDocument
 from indexer.engine.frames.freshness import judge, symbol_in
 from indexer.engine.tree.history import diff

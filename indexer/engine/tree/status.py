@@ -42,7 +42,7 @@ def status(
 def present_status(
     engine: Engine, progress: Progress | None = None
 ) -> tuple[StatusDocument, Tree | None]:
-    """The same, with the tree that is on disk where it could be looked at."""
+    """The status, and the tree that is on disk where it could be looked at."""
     recorded = engine.recorded
     if recorded.store.head() is None:
         return describe(engine.frames, recorded, "missing", _NO_CHANGES, Remarks(), None), None

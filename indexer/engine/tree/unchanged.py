@@ -39,7 +39,7 @@ from indexer.store.standing import Standing, journal_stamp, read_listings, read_
 
 CONFIG: Final = "config"
 JOURNAL: Final = "journal"
-"""The keys, beside what `status` counted, of what that depends on besides the database."""
+"""Keys beside what `status` counted: what, besides the database, that depends on."""
 
 
 class FirstLook(NamedTuple):
@@ -107,8 +107,7 @@ def look_first(
     if known is None:
         return None
     standing, listings = known
-    walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
-    walker.progress = progress
+    walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size), progress)
     begin(progress, "scanning", "entries", standing.root.totals.nodes)
     declared: list[str | None] = []
 
@@ -139,8 +138,7 @@ def read_first(
     if os.path.lexists(owned.layout.database) or os.path.lexists(owned.layout.wal):
         return None
     check_root(owned)
-    walker = _walker(owned, NothingBefore())
-    walker.progress = progress
+    walker = _walker(owned, NothingBefore(), progress)
     begin(progress, "scanning", "entries")
     if not is_worth_reading(owned.root, walker.scopes):
         return None
@@ -169,7 +167,7 @@ def look_beside(
     standing, listings = known
     walker = _walker(owned, ListingsBefore(listings, owned.algorithm.size))
     # The rules of the root as they are before the look: that tells when git's own, which no watch
-    # covers, have moved since. Others when need be.
+    # covers, have moved since. Those of other folders are read when they are needed.
     walker.scopes.of(paths.ROOT)
     with shared_walk.looked_beside(walker, listings, watch, keeps) as answer:
         if answer is None:
@@ -217,10 +215,10 @@ def _known(owned: Owned) -> tuple[Standing, dict[str, Listing]] | None:
     return standing, listings
 
 
-def _walker(owned: Owned, before: Previous) -> Walker:
+def _walker(owned: Owned, before: Previous, progress: Progress | None = None) -> Walker:
     return Walker(
         owned.root, owned.algorithm, Scopes(owned.root), before, SystemClock().now_ns(),
-        own=database_files(owned.layout),
+        progress=progress, own=database_files(owned.layout),
     )  # fmt: skip
 
 

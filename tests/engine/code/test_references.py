@@ -315,3 +315,18 @@ def test_symbols_of_one_file_or_folder(code: Space) -> None:
     assert named("app/units.py") == ["app/units.py:1 scale"]
     assert named("other") == ["other/shapes.py:1 area"]
     assert named("app", "area") == ["app/shapes.py:4 area"]
+
+
+def test_a_relative_import_that_leads_out_of_the_workspace_means_nothing(space: Space) -> None:
+    space.fill(
+        {
+            "pkg/inner/deep/user.py": "from .....helper import run\n\n\ndef use():\n    run()\n",
+            "pkg/inner/deep/near.py": "from ..helper import run\n\n\ndef use():\n    run()\n",
+            "pkg/inner/helper.py": "def run():\n    return 1\n",
+        }
+    )
+    space.settle()
+    assert edges(space, "pkg/inner/helper.py::run") == {
+        "pkg/inner/deep/near.py:1  import",
+        "pkg/inner/deep/near.py:5 use import",
+    }

@@ -7,10 +7,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexer.core.frames import BodyHash
+from indexer.engine.durable import compact
 from indexer.engine.durable.compact import Compaction
 from indexer.engine.tree.history import UnknownRootError
 from indexer.store import forgetting, rewrite
@@ -420,6 +422,7 @@ def test_a_note_among_a_million_frames_costs_what_it_costs_among_few(
 KILLED = """
 import os, sys
 from pathlib import Path
+from typing import Any
 import indexer.store.database as database
 from indexer.store.rewrite import Rewriting
 from tests.support.engines import Engine
@@ -474,3 +477,21 @@ def test_a_kill_between_any_two_steps_leaves_a_working_index(edited: Space, mome
         assert engine.compact()["bytes_after"] < 5 << 20
         assert engine.validate()["errors"] == []
     edited.open()
+
+
+def test_readers_who_stay_cost_one_copy_and_the_old_file_is_kept(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = []
+
+    class Counted(rewrite.Rewriting):
+        def __init__(self, *given: Any) -> None:
+            copies.append(given)
+            super().__init__(*given)
+
+    monkeypatch.setattr(compact, "Rewriting", Counted)
+    monkeypatch.setattr(Database, "take_place", lambda self: False)
+    before = project.engine.compact(0)["bytes_before"]
+    assert before > 0
+    assert len(copies) == 1
+    project.valid()

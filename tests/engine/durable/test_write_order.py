@@ -115,12 +115,16 @@ MISFITS = [
     IMPOSSIBLE,
     {"kind": "agent"},
     {"kind": "frame", "path": 7},
+    {
+        "kind": "frame", "path": "README.md", "type": "note", "agent": "ann", "body": "what?",
+        "inputs": {"/on": "content", "/kind": "dream", "/content_id": "00" * 16},
+    },
     {"kind": "memo", "key": "zz", "content": "", "generation": 0, "body": ""},
     {"kind": "memo", "key": "00" * 32, "content": "00" * 32, "generation": -5, "body": "x"},
     {"kind": "invalidate", "keys": {"00": "many"}, "heads": []},
     {"kind": "session", "name": "s", "records": [{"seq": 4}]},
     {"kind": "session", "name": "s", "records": []},
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("database", ["kept", "lost"])

@@ -99,10 +99,10 @@ def test_an_edit_makes_its_path_stale_and_nothing_else(
     look(engine)
     coverage.bring_up_to(engine.tree)
     assert sorted(judged) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
-    assert coverage.in_state("stale", 10) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
-    assert coverage.in_state("stale", 2) == ["", "pkg1"]
-    assert coverage.in_state("stale", 10, below="pkg1/mod0") == ["pkg1/mod0", "pkg1/mod0/file4.py"]
-    assert coverage.in_state("stale", 10, below="pkg2") == []
+    assert coverage.stale(10) == ["", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert coverage.stale(2) == ["", "pkg1"]
+    assert coverage.stale(10, below="pkg1/mod0") == ["pkg1/mod0", "pkg1/mod0/file4.py"]
+    assert coverage.stale(10, below="pkg2") == []
     top = coverage.known("")
     assert top is not None
     assert (top.state, top.counts["stale"]) == ("stale", 4)
@@ -110,7 +110,7 @@ def test_an_edit_makes_its_path_stale_and_nothing_else(
     engine.regenerate()
     coverage.bring_up_to(engine.tree)
     assert set(judged) <= {"", "pkg1", "pkg1/mod0", "pkg1/mod0/file4.py"}
-    assert coverage.in_state("stale", 10) == []
+    assert coverage.stale(10) == []
     judged.clear()
     coverage.bring_up_to(engine.tree)
     assert judged == []
@@ -127,13 +127,13 @@ def test_a_note_goes_stale_and_a_removed_file_takes_its_own_along(engine: Engine
     look(engine)
     engine.regenerate()
     coverage.bring_up_to(engine.tree)
-    assert coverage.in_state("stale", 10) == ["README.md"]
+    assert coverage.stale(10) == ["README.md"]
     (engine.root / "README.md").unlink()
     look(engine)
     engine.regenerate()
     coverage.bring_up_to(engine.tree)
     assert coverage.known("README.md") is None
-    assert coverage.in_state("stale", 10) == []
+    assert coverage.stale(10) == []
     assert everything(engine, coverage) == expected(engine)
 
 
@@ -169,6 +169,29 @@ def test_states_after_an_edit_are_judged_on_its_path_alone(
     assert states.totals["stale"] == 4
     assert [one["path"] for one in states.stale] == sorted(judged)
     assert states == counted_anew(engine)
+
+
+def test_what_moved_is_judged_again_after_a_look_that_was_broken_off(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, coverage = StateCounts(engine.frames), Coverage(lambda: engine.frames)
+    counts.of(engine.tree, None)
+    coverage.bring_up_to(engine.tree)
+    (engine.root / "pkg1" / "mod0" / "file4.py").write_text("def other():\n    pass\n")
+    look(engine)
+
+    def broken_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(engine.frames, "load_notes", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            counts.of(engine.tree, None)
+        with pytest.raises(KeyboardInterrupt):
+            coverage.bring_up_to(engine.tree)
+    assert counts.of(engine.tree, None) == counted_anew(engine)
+    coverage.bring_up_to(engine.tree)
+    assert everything(engine, coverage) == expected(engine)
 
 
 def test_states_tell_each_of_several_notes_and_of_files_that_are_gone(engine: Engine) -> None:

@@ -160,6 +160,13 @@ def test_trust_is_of_one_folder_or_of_all_below_one(tmp_path: Path, user_trusts:
     assert not is_trusted(tmp_path)
 
 
+def test_trust_is_added_on_a_line_of_its_own(tmp_path: Path, user_trusts: Path) -> None:
+    (user_trusts / "trusted").write_text(os.path.realpath(tmp_path / "by hand"))
+    trust(tmp_path)
+    assert is_trusted(tmp_path)
+    assert is_trusted(tmp_path / "by hand")
+
+
 def test_flags_are_read_in_one_way_everywhere(monkeypatch: Any, tmp_path: Path) -> None:
     for word, expected in (("yes", True), ("no", False), ("TRUE", True), ("0", False)):
         monkeypatch.setenv("MERKLE_LLM_WATCH", word)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -54,6 +55,37 @@ def test_a_new_body_is_found_and_an_old_one_is_not(project: Space) -> None:
     project.settle()
     assert found(project.engine, "harbour") == []
     assert found(project.engine, "lantern")[0] == "src/one/a.py"
+
+
+def test_a_corpus_whose_making_was_broken_off_is_made_anew(
+    project: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = project.engine.frames
+    kept = KeptCorpus(opened.heads, opened.postings, opened.code)
+    kept.bring_up_to_date(project.engine.tree)
+    project.write("src/one/a.py", python("harbour"))
+    project.settle()
+
+    def broken_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(KeptCorpus, "_put", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            kept.bring_up_to_date(project.engine.tree)
+    kept.bring_up_to_date(project.engine.tree)
+    fresh = KeptCorpus(opened.heads, opened.postings, opened.code)
+    fresh.bring_up_to_date(project.engine.tree)
+    assert state(kept, WORDS) == state(fresh, WORDS)
+
+
+def test_a_time_is_taken_to_the_microsecond(project: Space) -> None:
+    made = project.engine.get_frame(project.note("README.md", "now")["frame_id"])["created_at"]
+    moment = datetime.fromisoformat(made)
+    before, after = (moment + timedelta(microseconds=step) for step in (-2, 2))
+    for since, shown in ((before, True), (after, False)):
+        items = project.engine.compose(types=["note"], only=True, since=since.isoformat())["items"]
+        assert bool(items) is shown
 
 
 def test_what_was_found_is_kept_within_a_limit_until_something_is_written(

@@ -7,14 +7,14 @@ from tests.support.space import Space, python
 
 
 def numbers_are_true(space: Space) -> None:
-    shelf = space.engine.frames.heads
-    hashes = shelf.store.body_rows()
-    kept = {content: shelf.body_numbers.get(content) for content in hashes}
-    read = shelf.store.known_bodies()
+    heads = space.engine.frames.heads
+    hashes = heads.store.body_rows()
+    kept = {content: heads.body_numbers.get(content) for content in hashes}
+    read = heads.store.known_bodies()
     assert kept == {content: read.get(content) for content in hashes}
     stored = {content: number for content, number in kept.items() if number is not None}
-    assert sorted(shelf.body_numbers.numbers) == sorted(set(stored.values()))
-    found = shelf.bodies(hashes)
+    assert sorted(heads.body_numbers.numbers) == sorted(set(stored.values()))
+    found = heads.bodies(hashes)
     assert set(found) == set(stored)
     assert all(body_hash(text) == content for content, text in found.items())
 
@@ -42,12 +42,12 @@ def test_the_numbers_in_memory_are_those_in_the_store(space: Space) -> None:
 
 
 def test_a_body_is_found_by_its_hash_where_its_number_is_wrong(project: Space) -> None:
-    shelf = project.engine.frames.heads
-    known, hashes = shelf.body_numbers, shelf.store.body_rows()
-    expected = shelf.bodies(hashes)
+    heads = project.engine.frames.heads
+    known, hashes = heads.body_numbers, heads.store.body_rows()
+    expected = heads.bodies(hashes)
     assert set(expected) == hashes
     known.update([(content, (known.get(content) or 0) + 1) for content in hashes])
-    assert shelf.bodies(hashes) == expected
+    assert heads.bodies(hashes) == expected
 
 
 def test_a_body_that_is_not_stored_is_missing(project: Space) -> None:
