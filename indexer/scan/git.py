@@ -121,11 +121,12 @@ def contents(root: Path, blobs: Iterable[str]) -> Iterator[bytes | None]:
         for name in blobs:
             process.stdin.write(os.fsencode(name) + b"\n")
             process.stdin.flush()
-            head = process.stdout.readline().split()
-            if len(head) != 3:
+            told = process.stdout.readline().split()
+            # Id, kind and size; or the name, which may be of several words, and what is wrong.
+            if len(told) != 3 or not told[2].isdigit():
                 yield None
                 continue
-            size = int(head[2])
+            size = int(told[2])
             if size <= _LONGEST:
                 yield process.stdout.read(size + 1)[:-1]
                 continue
