@@ -226,13 +226,17 @@ class ListedFolder(Folder):
         return self._listings.get(self._path)
 
     def listings(self) -> dict[str, Listing]:
-        """Those of this folder and of all below it, as long as it is not decoded."""
+        """The listings of this folder and of all below it; none once it is decoded."""
         inside = f"{self._path}/" if self._path else ""
-        return {
-            path: found
-            for path, found in self._listings.items()
-            if path == self._path or path.startswith(inside)
-        }
+        # Whoever decodes a folder meanwhile takes its listing out.
+        with _decoding:
+            if self._path not in self._listings:
+                return {}
+            return {
+                path: found
+                for path, found in self._listings.items()
+                if path == self._path or path.startswith(inside)
+            }
 
     def listing_of(self, path: str) -> Listing | None:
         """That of this folder or any below it, by path, as long as that one is not decoded."""
@@ -263,9 +267,9 @@ def below(path: str, folder: Folder) -> dict[str, Listing]:
     stack = [(path, folder)]
     while stack:
         path, folder = stack.pop()
-        if isinstance(folder, ListedFolder) and folder.listing() is not None:
+        if isinstance(folder, ListedFolder) and (listings := folder.listings()):
             # As long as it is not decoded, nothing below it is.
-            found.update(folder.listings())
+            found.update(listings)
             continue
         found[path] = encode(folder)
         for name in _folder_names(folder):
