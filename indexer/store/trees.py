@@ -16,7 +16,14 @@ from indexer.core.kinds import Kind
 from indexer.core.listing import ListedFolder, Listing
 from indexer.core.tree import Entry, Totals, Tree
 from indexer.errors import CorruptError
-from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
+from indexer.store.database import (
+    Database,
+    DatabaseError,
+    ReadOnlyError,
+    Row,
+    append_rows,
+    put_meta,
+)
 from indexer.store.driver import duckdb
 from indexer.store.noted import LostRoots, Noted
 from indexer.store.roots import Remarks, Root
@@ -344,7 +351,8 @@ class TreeStore:
             return
         self._lost = [*self.lost(), found]
         # Where nothing can be written it is said all the same, and kept by whoever opens it next.
-        with contextlib.suppress(DatabaseError), self._database.transaction() as connection:
+        refusals = contextlib.suppress(DatabaseError, ReadOnlyError)
+        with refusals, self._database.transaction() as connection:
             append_rows(connection, "lost_roots", [found])
 
     def forget_before(self, seq: int) -> int:
