@@ -18,7 +18,7 @@ from indexer.core.changes import Node
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
-from indexer.core.listing import HEADS, Listing
+from indexer.core.listing import HEADERS, Listing
 from indexer.core.progress import Progress
 from indexer.core.tree import Entry
 from indexer.scan.hashpool import Answer, HashPool
@@ -336,16 +336,16 @@ class Walker:
                 continue
             if is_folder:
                 folders.append(name if plain else paths.name_to_text(name))
-                lines += (_FOLDER_HEADS[len(raw)], raw)
+                lines += (_FOLDER_HEADERS[len(raw)], raw)
                 continue
             try:
                 stat = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            kind, heads, inode = Kind.FILE, _FILE_HEADS, stat.st_ino
+            kind, headers, inode = Kind.FILE, _FILE_HEADERS, stat.st_ino
             if stat.st_mode & _KIND_BITS != modes.S_IFREG or inode in own:
                 if modes.S_ISLNK(stat.st_mode):
-                    kind, heads = Kind.LINK, _LINK_HEADS
+                    kind, headers = Kind.LINK, _LINK_HEADERS
                 elif (reason := self.why_not_read(stat)) is not None:
                     where = paths.join(seen.path, paths.name_to_text(name))
                     observed.skipped.append(Remark(where, reason))
@@ -357,7 +357,7 @@ class Walker:
                 packed = pack(inode, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
             except struct.error:
                 packed = filestat.pack(stat)
-            lines += (heads[len(raw)], raw, packed)
+            lines += (headers[len(raw)], raw, packed)
         return files, b"".join(lines)
 
     def why_not_read(self, stat: os.stat_result) -> str | None:
@@ -430,9 +430,9 @@ _Level = tuple[int, str, Scope | None, list[str]]
 # Name in text form and as the system gives it; what lstat said; file or link.
 _SeenFile = tuple[str, str, os.stat_result, Kind]
 
-_FILE_HEADS: Final = HEADS[Kind.FILE]
-_FOLDER_HEADS: Final = HEADS[Kind.DIRECTORY]
-_LINK_HEADS: Final = HEADS[Kind.LINK]
+_FILE_HEADERS: Final = HEADERS[Kind.FILE]
+_FOLDER_HEADERS: Final = HEADERS[Kind.DIRECTORY]
+_LINK_HEADERS: Final = HEADERS[Kind.LINK]
 _NAME: Final = attrgetter("name")
 _KIND_BITS: Final = 0o170000
 
