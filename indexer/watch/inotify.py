@@ -53,7 +53,7 @@ _MASK_INSIDE: Final = _MASK | _IN_DONT_FOLLOW
 _TOLD_BY_PARENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 
 _HEADER: Final = struct.Struct("iIII")
-"""What stands before a name: the watch, what happened, what ties two moves, and its length."""
+"""What stands before a name: watch, kind of event, number of a move, and length of the name."""
 _ROOM: Final = 1 << 17
 """Bytes of events that are read at once."""
 _LONGEST_END: Final = 10.0
@@ -67,7 +67,7 @@ inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
 
 
 def _refused() -> OSError:
-    """Why the kernel did not do what it was asked just now."""
+    """The error that the kernel has just refused a call with."""
     code = ctypes.get_errno()
     return OSError(code, os.strerror(code))
 
