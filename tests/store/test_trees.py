@@ -21,7 +21,7 @@ from indexer.errors import CorruptError
 from indexer.store import trees as module
 from indexer.store.database import Database
 from indexer.store.layout import Layout
-from indexer.store.noted import LostRoots, Note, Noted
+from indexer.store.noted import LastKnown, LostRoots, Noted
 from indexer.store.roots import Remarks, Root
 from indexer.store.trees import Batch, Listings, TreeStore
 from tests.support.space import with_index
@@ -356,7 +356,7 @@ def test_the_stat_cache_that_was_just_written_is_what_is_stored(
 
 def test_lost_roots_are_known_where_nothing_can_be_written(tmp_path: Path) -> None:
     layout = Layout(with_index(tmp_path))
-    noted = Noted(layout.noted, Note(1, XXH3.name, "0" * 32))
+    noted = Noted(layout.noted, LastKnown(1, XXH3.name, "0" * 32))
     with contextlib.closing(Database(layout.database)) as opened:
         record(TreeStore(opened, XXH3), None, A)
     noted.note_root(2, NodeId(b"2" * 16))
