@@ -168,7 +168,7 @@ LATE = {
         "indexer.shared.client",
     },
     # while commands are loaded that ask it
-    "service.run": {"indexer.service.ready_process", "indexer.service.serving"},
+    "service.run": {"asyncio", "indexer.service.ready_process", "indexer.service.serving"},
     "service.server": {"indexer.service.ctree_events"},  # only where a session changes
     # a client of a service needs no database, and looks at nothing itself
     "service.workspace": {

@@ -66,7 +66,7 @@ def _is_part(value: Any) -> bool:
 
 
 def _is_file(value: Any) -> bool:
-    """An absolute name: the service's own folder is none of a client's business."""
+    """An absolute name: client and service may run in different folders."""
     if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
         return False
     try:
@@ -185,7 +185,7 @@ def matching(words: str, pattern: str) -> Shape:
 def objects(required: Mapping[str, Shape], optional: Mapping[str, Shape]) -> Shape:
     """A list of objects with these keys.
 
-    Whoever takes them checks the keys with `checked`, and can say which of them is wrong.
+    The operation checks the keys itself with `checked`, and so can say which object is wrong.
     """
 
     def fits(value: Any) -> bool:

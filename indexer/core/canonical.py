@@ -33,10 +33,8 @@ def canonical_json(data: object) -> bytes:
         ) from None
     except RecursionError:
         raise NotCanonicalError("the value is nested too deeply") from None
-    except TypeError as error:
-        raise NotCanonicalError(f"not a JSON value: {error}") from None
-    except ValueError as error:
-        # NaN and the infinities, an object that contains itself, an integer without end.
+    except (TypeError, ValueError) as error:
+        # Another type, NaN, an infinity, an object that contains itself, an integer without end.
         raise NotCanonicalError(f"not a JSON value: {error}") from None
 
 

@@ -75,7 +75,7 @@ def _names(before: Folder | None, after: Folder | None) -> Iterable[str]:
 
 
 def node_of(algorithm: WorkspaceHash, path: str, entry: Entry) -> Node:
-    """What the log has of a node."""
+    """A node as the log has it."""
     kind, content_id = entry[0], entry[1]
     raw = path.encode() if "\\" not in path else paths.text_to_bytes(path)
     # A bare number: the database library takes an enum the long way.
@@ -85,7 +85,7 @@ def node_of(algorithm: WorkspaceHash, path: str, entry: Entry) -> Node:
 def nodes_of(
     algorithm: WorkspaceHash, start: str, folder: Folder, known: Container[str] = ()
 ) -> list[Node]:
-    """A folder and every node below it, but for folders of which that is known already."""
+    """A folder and every node below it as the log has them, but for the folders in `known`."""
     found: list[Node] = []
     stack = [(start, folder.as_entry())]
     while stack:

@@ -20,10 +20,10 @@ from indexer.errors import CorruptError
 EXPLICIT: Final = frozenset(("python", "javascript", "typescript", "tsx", "rust"))
 """Languages in which a name alone means nothing unless its file defines it or brings it in."""
 
-_HEAD: Final = Struct("<III")
+_HEADER: Final = Struct("<III")
 
 _UNFIT: Final = (zlib.error, StructError, ValueError, TypeError, IndexError, RecursionError)
-"""What reading a value leads to that nobody packed."""
+"""The errors that a value leads to which nobody packed."""
 
 FactsKey = tuple[ContentId, str]
 """A content, and the ending of the name that it has."""
@@ -45,7 +45,7 @@ class CodeSymbol(NamedTuple):
     end: int
     """Where it stands in the text, as UTF-8 without a byte order mark."""
     sha256: bytes
-    """Of its whole text."""
+    """The hash of its whole text."""
     parent: int
     """The place in the list of what it stands in; -1 for none."""
 
@@ -63,7 +63,7 @@ class SymbolSpan(NamedTuple):
 
 
 class SymbolSpans(NamedTuple):
-    """The same of all symbols of a file, by their places: few of them are asked for one by one."""
+    """The spans of all symbols of a file in columns: few of them are asked for one by one."""
 
     names: Sequence[str] = ()
     symbols: Sequence[str] = ()
@@ -74,7 +74,7 @@ class SymbolSpans(NamedTuple):
     parents: Sequence[int] = ()
 
     def at(self, place: int) -> SymbolSpan:
-        """One of them."""
+        """The span of the symbol that has this place in the list."""
         return SymbolSpan._make(column[place] for column in self)
 
 
@@ -86,11 +86,11 @@ class CodeFacts(NamedTuple):
 
     language: str
     print: int
-    """What stands for everything besides the file that had a say in it."""
+    """A number that stands for the versions of all that found it out, as `facts_print` makes it."""
     symbols: tuple[CodeSymbol, ...] = ()
     """In order of the source."""
     terms: TextTerms | None = None
-    """What it is worth for the terms of its text, which is written and not read back."""
+    """What its text is worth for its terms: written as postings, and not read back with these."""
 
 
 class Reference(NamedTuple):
@@ -130,17 +130,17 @@ def pack_uses(
     places = {chain: place for place, chain in enumerate(chains)}
     columns = [
         array("I", [places[one[0]] for one in references]),
-        array("I", _steps([one[1] for one in references])),
+        array("I", _differences([one[1] for one in references])),
         array("I", [2 * (one[2] + 1) + one[3] for one in references]),
     ]
     brought = ["\t".join(map(str, one)).encode() for one in imports]
-    head = _HEAD.pack(len(references), len(chains), len(imports))
+    header = _HEADER.pack(len(references), len(chains), len(imports))
     texts = b"\n".join((*chains, *brought))
-    return zlib.compress(b"".join((head, *map(_little, columns), texts)), 1)
+    return zlib.compress(b"".join((header, *map(_little, columns), texts)), 1)
 
 
 def unpack_uses(packed: bytes) -> Uses:
-    """What was packed."""
+    """The names that `pack_uses` packed; raises CorruptError for anything else."""
     try:
         return _unpacked_uses(packed) if packed else Uses()
     except _UNFIT as error:
@@ -149,8 +149,8 @@ def unpack_uses(packed: bytes) -> Uses:
 
 def _unpacked_uses(packed: bytes) -> Uses:
     data = zlib.decompress(packed)
-    references, chains, imports = _HEAD.unpack_from(data)
-    begin, size = _HEAD.size, 4 * references
+    references, chains, imports = _HEADER.unpack_from(data)
+    begin, size = _HEADER.size, 4 * references
     places, lines, owners = (
         memoryview(data)[begin + at * size : begin + (at + 1) * size] for at in range(3)
     )
@@ -168,7 +168,7 @@ def _unpacked_uses(packed: bytes) -> Uses:
 
 
 def pack_spans(symbols: Sequence[CodeSymbol]) -> bytes:
-    """What a question needs of a file's symbols in few bytes."""
+    """The spans of a file's symbols in few bytes: counts and lines in columns, then the names."""
     if not symbols:
         return b""
     spans = [
@@ -182,7 +182,7 @@ def pack_spans(symbols: Sequence[CodeSymbol]) -> bytes:
 
 
 def unpack_spans(packed: bytes) -> SymbolSpans:
-    """What was packed."""
+    """The spans that `pack_spans` packed; raises CorruptError for anything else."""
     try:
         return _unpacked_spans(packed) if packed else NO_SYMBOLS
     except _UNFIT as error:
@@ -214,7 +214,7 @@ def _damaged(what: str) -> CorruptError:
     )
 
 
-def _steps(lines: list[int]) -> list[int]:
+def _differences(lines: list[int]) -> list[int]:
     return [line - before for line, before in zip(lines, [0, *lines], strict=False)]
 
 

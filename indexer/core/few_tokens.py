@@ -17,7 +17,7 @@ MOST_CHARACTERS: Final = 600_000
 _LONGEST: Final = 100
 """Bytes of a piece that is merged here; the time for it grows with the square."""
 
-# Characters whose kind no version of Unicode will change, apart by what the pattern asks of them.
+# Characters whose kind no version of Unicode will change, grouped as the pattern tells them apart.
 _BOTH: Final = "\xaa\xba"
 _UPPER: Final = f"A-Z\xc0-\xd6\xd8-\xde{_BOTH}"
 _LOWER: Final = f"a-z\xb5\xdf-\xf6\xf8-\xff{_BOTH}"

@@ -15,7 +15,7 @@ _TICK_NS: Final = 20_000_000
 
 PACKED_SIZE: Final = _STAT.size
 PACK: Final = _STAT.pack
-"""`pack` of what fits, of the four numbers that it takes of a stat."""
+"""`pack` without its care for late years, for the four numbers that it takes of a stat."""
 NO_STAT: Final = b""
 """Folders have no stat of their own: their entries speak for them."""
 NO_INODE: Final = bytes(8)
@@ -38,7 +38,7 @@ def unvouched(size: int) -> bytes:
 
 
 def unreadable(size: int, problem: int) -> bytes:
-    """Such a stat for content that could not be read; `problem` is the system's error number."""
+    """A stat that vouches for nothing and keeps why: `problem` is the system's error number."""
     return _STAT.pack(0, size, 0, problem)
 
 

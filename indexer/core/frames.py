@@ -26,7 +26,7 @@ MemoKey = NewType("MemoKey", bytes)
 """Everything a generator sees, wherever it stands."""
 
 FRAME_ATTRIBUTE: Final = "merkle:frame_id"
-"""Under this attribute a block of a session names the frame whose content it holds."""
+"""The attribute by which a block of a session names the frame whose content it holds."""
 GENERATED_AGENT_PREFIX: Final = "merkle:"
 REPEATING_AGENTS: Final = frozenset(
     GENERATED_AGENT_PREFIX + name for name in ("outline", "summarize", "concatenate", "filter")
@@ -131,9 +131,9 @@ def frame_id(basis: BasisHash, frame_type: str, agent: str, content: BodyHash) -
 
 def fingerprint(parts: Sequence[tuple[str, str]]) -> Fingerprint:
     """The hash of sorted (key, value) parts."""
-    head = prefixed(b"fingerprint") + len(parts).to_bytes(8, "big")
+    begin = prefixed(b"fingerprint") + len(parts).to_bytes(8, "big")
     fields = b"".join(prefixed(key.encode()) + prefixed(value.encode()) for key, value in parts)
-    return Fingerprint(hashlib.sha256(head + fields).digest())
+    return Fingerprint(hashlib.sha256(begin + fields).digest())
 
 
 # -- basis
@@ -146,9 +146,9 @@ def basis_of_content(node_id: NodeId) -> BasisHash:
 
 def basis_of_listing(path: bytes, children: Sequence[tuple[bytes, str]]) -> BasisHash:
     """A note bound to which entries a folder has."""
-    head = prefixed(b"basis:listing") + prefixed(path) + len(children).to_bytes(8, "big")
+    begin = prefixed(b"basis:listing") + prefixed(path) + len(children).to_bytes(8, "big")
     fields = b"".join(prefixed(name) + prefixed(kind.encode()) for name, kind in children)
-    return BasisHash(hashlib.sha256(head + fields).digest())
+    return BasisHash(hashlib.sha256(begin + fields).digest())
 
 
 def basis_of_frame(path: bytes, frame_type: str, content: BodyHash) -> BasisHash:
@@ -174,7 +174,7 @@ def basis_of_synthesis(
 ) -> BasisHash:
     """A folder's frame: its children's frames, or their marked absence, ordered by id."""
     ordered = sorted(children, key=lambda child: (child.node_id, child.frame_id or b""))
-    head = (
+    begin = (
         prefixed(b"basis:synthesis")
         + prefixed(path)
         + prefixed(frame_type.encode())
@@ -187,7 +187,7 @@ def basis_of_synthesis(
         + (_ABSENT if child.frame_id is None else prefixed(b"frame") + child.frame_id)
         for child in ordered
     )
-    return BasisHash(hashlib.sha256(head + fields).digest())
+    return BasisHash(hashlib.sha256(begin + fields).digest())
 
 
 # -- memo keys: what a generator sees, and no place
@@ -201,13 +201,13 @@ def key_of_file(
 
 
 def key_of_note(identity: FrameId) -> MemoKey:
-    """Under what a team's store keeps a note: no generator's result has such a key."""
+    """The key that a team's store keeps a note under; no generator's result has such a key."""
     return MemoKey(_digest(b"memo:note", (identity,)))
 
 
 def key_of_folder(policy: Fingerprint, frame_type: str, children: Sequence[ChildBody]) -> MemoKey:
     """A policy sees its children's names, kinds and bodies in byte order of name."""
-    head = (
+    begin = (
         prefixed(b"memo:folder")
         + prefixed(policy)
         + prefixed(frame_type.encode())
@@ -217,4 +217,4 @@ def key_of_folder(policy: Fingerprint, frame_type: str, children: Sequence[Child
         prefixed(name) + prefixed(kind.encode()) + (_ABSENT if body is None else prefixed(body))
         for name, kind, body in children
     )
-    return MemoKey(hashlib.sha256(head + fields).digest())
+    return MemoKey(hashlib.sha256(begin + fields).digest())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def no_cycle_collection() -> Iterator[None]:
-    """A scan or a load makes many objects and no cycles, and the collector would walk them all."""
+    """Let the collector rest during a scan or a load: it would walk many objects and free none."""
     if not gc.isenabled():
         yield
         return

@@ -10,11 +10,10 @@ _FEWEST: Final = 8
 
 
 class HashNumbers:
-    """What a dictionary would be of hashes, of one length but for a few, and numbers of 32 bits.
+    """A dictionary from hashes, nearly all of one length, to numbers of 32 bits.
 
-    Nothing is ever taken out. One thread adds, and others may read meanwhile: where a hash stands
-    is told last, and what was told stays where it is. It is looked for by Python's own hash,
-    which nobody can foresee.
+    Nothing is ever taken out. One thread adds, and others may read meanwhile: the slot of a hash is
+    written last, and no hash moves. Slots are found by Python's own hash, which nobody can foresee.
     """
 
     __slots__ = ("_hashes", "_length", "_others", "_places", "numbers")
@@ -25,9 +24,9 @@ class HashNumbers:
         self.numbers = array("I")
         """In the order in which their hashes came."""
         self._places = array("I", bytes(4 * _FEWEST))
-        """One more than the place of a hash where its own hash leads, or behind; 0 ends that."""
+        """A hash table with open addressing: each slot has the place of a hash plus one, or 0."""
         self._others: dict[bytes, int] = {}
-        """Those that are not as long as the first one was."""
+        """The numbers of hashes that are not as long as the first one was."""
 
     def __contains__(self, key: bytes) -> bool:
         return self.get(key) is not None
@@ -72,7 +71,7 @@ class HashNumbers:
                     last, room = len(places) - 1, 2 * len(places) // 3
 
     def _grown(self) -> array[int]:
-        """Twice as many places."""
+        """The table with twice as many slots."""
         places = array("I", bytes(8 * len(self._places)))
         last, length, whole = len(places) - 1, self._length or 0, bytes(self._hashes)
         for place in range(len(self.numbers)):

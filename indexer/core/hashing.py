@@ -44,8 +44,8 @@ class WorkspaceHash:
     running: Callable[[], RunningDigest]
     tree_tag: bytes
     # By the kind's number: looking an enum up in a dictionary calls its Python-level hash.
-    record_middles: tuple[bytes, ...]
-    node_heads: tuple[bytes, ...]
+    child_middles: tuple[bytes, ...]
+    node_starts: tuple[bytes, ...]
 
     def of_file(self, content: bytes) -> ContentId:
         """Content id of a file: the bare hash of its bytes."""
@@ -55,36 +55,36 @@ class WorkspaceHash:
         """Content id of a symbolic link: where it points, never what is there."""
         return ContentId(self.one_shot(prefixed(b"link") + prefixed(target)))
 
-    def record(self, name: bytes, kind: Kind, content_id: ContentId) -> bytes:
+    def encode_child(self, name: bytes, kind: Kind, content_id: ContentId) -> bytes:
         """One child as it enters its folder's hash."""
-        return b"".join((_length(name), name, self.record_middles[kind], content_id))
+        return b"".join((_length(name), name, self.child_middles[kind], content_id))
 
-    def records(self, children: Iterable[tuple[bytes, Kind, ContentId]]) -> list[bytes]:
-        """The same of many children."""
-        middles, length = self.record_middles, _length
+    def encode_children(self, children: Iterable[tuple[bytes, Kind, ContentId]]) -> list[bytes]:
+        """Many children as they enter their folder's hash."""
+        middles, length = self.child_middles, _length
         return [
             b"".join((length(name), name, middles[kind], content_id))
             for name, kind, content_id in children
         ]
 
-    def of_folder(self, records: Iterable[bytes], count: int) -> ContentId:
-        """Content id of a folder from its children's records in byte order of name."""
+    def of_folder(self, encoded: Iterable[bytes], count: int) -> ContentId:
+        """Content id of a folder from its encoded children in byte order of name."""
         head = self.tree_tag + count.to_bytes(8, "big")
-        return ContentId(self.one_shot(head + b"".join(records)))
+        return ContentId(self.one_shot(head + b"".join(encoded)))
 
     def node_id(self, kind: Kind, path: bytes, content_id: ContentId) -> NodeId:
         """NodeID: the content id bound to its place."""
         return NodeId(
             self.one_shot(
-                b"".join((self.node_heads[kind], _length(path), path, self._id_length, content_id))
+                b"".join((self.node_starts[kind], _length(path), path, self._id_length, content_id))
             )
         )
 
     def node_ids(self, nodes: Iterable[tuple[int, bytes, bytes]]) -> list[bytes]:
         """The NodeIDs of many nodes by kind, path and content id."""
-        one_shot, heads, length, of_id = self.one_shot, self.node_heads, _length, self._id_length
+        one_shot, starts, length, of_id = self.one_shot, self.node_starts, _length, self._id_length
         return [
-            one_shot(b"".join((heads[kind], length(path), path, of_id, content_id)))
+            one_shot(b"".join((starts[kind], length(path), path, of_id, content_id)))
             for kind, path, content_id in nodes
         ]
 
@@ -112,8 +112,8 @@ def _make(
         one_shot=one_shot,
         running=running,
         tree_tag=prefixed(f"tree:{name}".encode()),
-        record_middles=tuple(text + size.to_bytes(8, "big") for text in kinds),
-        node_heads=tuple(prefixed(b"node") + text for text in kinds),
+        child_middles=tuple(text + size.to_bytes(8, "big") for text in kinds),
+        node_starts=tuple(prefixed(b"node") + text for text in kinds),
     )
 
 

@@ -15,7 +15,7 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
 from indexer.core.tree import (
-    KEEP_RECORDS,
+    KEEP_ENCODED,
     Entry,
     Folder,
     PackedEntries,
@@ -25,17 +25,17 @@ from indexer.core.tree import (
 )
 from indexer.errors import CorruptError
 
-_HEAD: Final = struct.Struct(">BH")
+_HEADER: Final = struct.Struct(">BH")
 _TOTALS: Final = struct.Struct(">5Q")
 _BYTES: Final = Totals._fields.index("bytes")
 # Looking a kind up is cheaper than making it from its number.
 _KINDS: Final = {int(kind): kind for kind in Kind}
-HEADS: Final = tuple(
-    tuple(_HEAD.pack(kind, size) for size in range(1025)) for kind in range(max(Kind) + 1)
+HEADERS: Final = tuple(
+    tuple(_HEADER.pack(kind, size) for size in range(1025)) for kind in range(max(Kind) + 1)
 )
 """What stands before a name in the `stats` string, by the kind's number and the name's length.
 
-Looking a head up is cheaper than packing it. Names have up to 255 bytes, through FUSE up to 1024.
+Looking a header up is cheaper than packing it. Names have up to 255 bytes, through FUSE up to 1024.
 """
 
 
@@ -58,14 +58,14 @@ class Listed(NamedTuple):
 
 
 def encode(folder: Folder) -> Listing:
-    """The listing of a folder: per entry head, name and, but for a folder, stat; and the ids."""
+    """The listing of a folder: per entry header, name and, but for a folder, stat; and the ids."""
     if isinstance(folder, ListedFolder) and (found := folder.listing()) is not None:
         return found
     stats: list[bytes] = []
     ids: list[bytes] = []
     for name, (kind, content_id, _, stat, _) in folder.entries.items():
         raw = name.encode() if "\\" not in name else paths.text_to_bytes(name)
-        stats += (HEADS[kind][len(raw)], raw, stat)
+        stats += (HEADERS[kind][len(raw)], raw, stat)
         ids.append(content_id)
     return Listing(b"".join(stats), b"".join(ids), _TOTALS.pack(*folder.totals, folder.unreadable))
 
@@ -107,13 +107,13 @@ def _columns(
     raws: list[bytes] = []
     kinds: list[Kind] = []
     found: list[bytes] = []
-    position, head_size, stat_size = 0, _HEAD.size, filestat.PACKED_SIZE
-    unpack, folder = _HEAD.unpack_from, Kind.DIRECTORY
+    position, header_size, stat_size = 0, _HEADER.size, filestat.PACKED_SIZE
+    unpack, folder = _HEADER.unpack_from, Kind.DIRECTORY
     try:
         while position < len(stats):
             code, length = unpack(stats, position)
             kind = _KINDS[code]
-            position += head_size
+            position += header_size
             raws.append(stats[position : position + length])
             kinds.append(kind)
             position += length
@@ -170,39 +170,39 @@ class ListedFolder(Folder):
         self._begin()
         if content_id is None:
             # Nobody lists the root: it is what its entries add up to.
-            self.content_id, self.entries, self._records = self._decoded(found)
+            self.content_id, self.entries, self._encoded = self._decoded(found)
             del listings[path]
         else:
             self.content_id = content_id
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there yet: entries, and their records."""
-        if name not in ("entries", "_records"):
+        """Decode the folder when its entries, or their encoded form, are first asked for."""
+        if name not in ("entries", "_encoded"):
             raise AttributeError(name)
         with _decoding:
             found = self._listings.get(self._path)
-            # Taken out by whoever decodes it first.
+            # Gone where another thread has decoded it while this one waited.
             if found is not None:
-                content_id, entries, records = self._decoded(found)
+                content_id, entries, encoded = self._decoded(found)
                 if content_id != self.content_id:
                     raise _damaged()
-                self._records, self.entries = records, entries
+                self._encoded, self.entries = encoded, entries
                 del self._listings[self._path]
         return object.__getattribute__(self, name)
 
     def listed_sizes(self, path: str, least: int) -> list[tuple[str, Kind, int]] | None:
-        """As long as a folder is not decoded, what its listing says, and those of its folders."""
+        """What a folder below has of at least so many bytes; None once its listing is decoded."""
         found, sizes = self._listings.get(path), list[tuple[str, Kind, int]]()
         if found is None:
             return None
         stats, position, end = found.stats, 0, len(found.stats)
         # Looked up once: of a large workspace all listings are gone through.
-        head_at, head_size, size_of = _HEAD.unpack_from, _HEAD.size, filestat.size_of
+        header_at, header_size, size_of = _HEADER.unpack_from, _HEADER.size, filestat.size_of
         stat_size, directory = filestat.PACKED_SIZE, int(Kind.DIRECTORY)
         try:
             while position < end:
-                code, length = head_at(stats, position)
-                start = position + head_size
+                code, length = header_at(stats, position)
+                start = position + header_size
                 position = start + length
                 if code == directory:
                     name = paths.bytes_to_text(stats[start:position])
@@ -217,25 +217,29 @@ class ListedFolder(Folder):
                     sizes.append((name, _KINDS[code], size))
                 position += stat_size
         except (struct.error, KeyError):
-            # It is being decoded just now; or whoever looks into it says what is wrong.
+            # A folder in it is being decoded, or is damaged, which is told when it is decoded.
             return None
         return sizes
 
     def listing(self) -> Listing | None:
-        """The listing as long as it is not decoded."""
+        """The folder's listing; None once it is decoded."""
         return self._listings.get(self._path)
 
     def listings(self) -> dict[str, Listing]:
-        """Those of this folder and of all below it, as long as it is not decoded."""
+        """The listings of this folder and of all below it; none once it is decoded."""
         inside = f"{self._path}/" if self._path else ""
-        return {
-            path: found
-            for path, found in self._listings.items()
-            if path == self._path or path.startswith(inside)
-        }
+        # Whoever decodes a folder meanwhile takes its listing out.
+        with _decoding:
+            if self._path not in self._listings:
+                return {}
+            return {
+                path: found
+                for path, found in self._listings.items()
+                if path == self._path or path.startswith(inside)
+            }
 
     def listing_of(self, path: str) -> Listing | None:
-        """That of this folder or any below it, by path, as long as that one is not decoded."""
+        """The listing of this folder or of one below it, by path; None once that one is decoded."""
         return self._listings.get(path)
 
     def _decoded(self, found: Listing) -> tuple[ContentId, PackedEntries, dict[str, bytes] | None]:
@@ -249,9 +253,9 @@ class ListedFolder(Folder):
                 below = ListedFolder(algorithm, self._listings, path, content_id)
                 entries[name] = below.as_entry()
         encoded = encode_entries(algorithm, zip(names, kinds, ids, strict=True))
-        keep = len(entries) >= KEEP_RECORDS
-        records = dict(zip(entries, encoded, strict=True)) if keep else None
-        return algorithm.of_folder(encoded, len(encoded)), PackedEntries(entries), records
+        keep = len(entries) >= KEEP_ENCODED
+        kept = dict(zip(entries, encoded, strict=True)) if keep else None
+        return algorithm.of_folder(encoded, len(encoded)), PackedEntries(entries), kept
 
 
 _decoding: Final = threading.RLock()
@@ -263,9 +267,9 @@ def below(path: str, folder: Folder) -> dict[str, Listing]:
     stack = [(path, folder)]
     while stack:
         path, folder = stack.pop()
-        if isinstance(folder, ListedFolder) and folder.listing() is not None:
+        if isinstance(folder, ListedFolder) and (listings := folder.listings()):
             # As long as it is not decoded, nothing below it is.
-            found.update(folder.listings())
+            found.update(listings)
             continue
         found[path] = encode(folder)
         for name in _folder_names(folder):

@@ -27,7 +27,7 @@ _DIGITS: Final = 16
 _NOTE: Final = (
     "# Ids of all folders and files. `merkle lock` writes this file; after a merge, again."
 )
-_HEAD: Final = re.compile(r"merkle-lock (\d{1,6}) (\w+)")
+_HEADER: Final = re.compile(r"merkle-lock (\d{1,6}) (\w+)")
 _ROOT: Final = re.compile(r"root ([0-9a-f]+)")
 _FILE: Final = re.compile(r" ([0-9a-f]{16}) (.+)", re.DOTALL)
 _LINE: Final = re.compile(r"([0-9a-f]+) (.+)", re.DOTALL)
@@ -89,7 +89,7 @@ def parse_lock(raw: bytes) -> LockFile:
     lines = [line for line in text.split("\n")[:-1] if not line.startswith("#")]
     if any(line.startswith(("<<<<<<<", "=======", ">>>>>>>")) for line in lines):
         raise _malformed("a merge left its marks in it")
-    head = _HEAD.fullmatch(lines[0]) if lines else None
+    head = _HEADER.fullmatch(lines[0]) if lines else None
     root = _ROOT.fullmatch(lines[1]) if len(lines) > 1 else None
     if head is None or root is None:
         raise _malformed("its first lines are not those of a lock")
@@ -196,5 +196,5 @@ def _with_folders(tree: Tree, folder: Folder, locked: dict[str, ContentId]) -> C
     entries += [
         (paths.text_to_bytes(name), Kind.DIRECTORY, found) for name, found in locked.items()
     ]
-    records = [tree.algorithm.record(*entry) for entry in sorted(entries)]
-    return tree.algorithm.of_folder(records, len(records))
+    encoded = [tree.algorithm.encode_child(*entry) for entry in sorted(entries)]
+    return tree.algorithm.of_folder(encoded, len(encoded))

@@ -14,11 +14,11 @@ class _Pattern:
 
     def __getattr__(self, name: str) -> Any:
         compiled: re.Pattern[Any] = re.compile(*self._given)
-        # From now on they are found here, as quickly as in what is compiled.
+        # From now on its methods are attributes of this object, and cost no look-up more.
         self.__dict__.update((each, getattr(compiled, each)) for each in _USED)
         return getattr(compiled, name)
 
 
 def pattern(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """What `re.compile` gives, but for `re`'s own functions, which want that itself."""
+    """A compiled pattern in all but type: `re`'s own functions do not take it."""
     return cast("re.Pattern[AnyStr]", _Pattern(source, flags))

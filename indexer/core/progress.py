@@ -80,7 +80,7 @@ class Meter:
 
 
 def meter_of(progress: Progress | None) -> Meter | None:
-    """For work beside the main one: told to a meter, which says of what, and to nobody else."""
+    """The meter that is told; None where a plain function is, which takes numbers, or nobody."""
     return progress if isinstance(progress, Meter) else None
 
 
@@ -92,7 +92,7 @@ def begin(progress: Progress | None, doing: str, what: str = "", total: int | No
 
 
 def counted(things: Iterable[T], progress: Progress | None) -> Iterator[T]:
-    """The same things, each told of when the next one is asked for."""
+    """Pass things on, and count each one when the next is asked for."""
     for each in things:
         yield each
         if progress is not None:

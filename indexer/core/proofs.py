@@ -172,21 +172,21 @@ def _root_of(
         fields = _fields(step, ProofStepDocument, "a step")
         if fields["folder"] != parent:
             raise _refused("its steps are not the folders of the path")
-        records = _records(algorithm, fields["siblings"])
+        encoded = _encoded(algorithm, fields["siblings"])
         own = paths.text_to_bytes(name)
-        if own in records:
+        if own in encoded:
             raise _refused("a node is its own sibling")
-        records[own] = algorithm.record(own, kind, content_id)
-        in_order = [records[raw] for raw in sorted(records)]
+        encoded[own] = algorithm.encode_child(own, kind, content_id)
+        in_order = [encoded[raw] for raw in sorted(encoded)]
         path, kind = parent, Kind.DIRECTORY
         content_id = algorithm.of_folder(in_order, len(in_order))
     return algorithm.node_id(kind, b"", content_id).hex()
 
 
-def _records(algorithm: WorkspaceHash, siblings: Any) -> dict[bytes, bytes]:
+def _encoded(algorithm: WorkspaceHash, siblings: Any) -> dict[bytes, bytes]:
     if not isinstance(siblings, list):
         raise _refused("siblings are not a list")
-    records: dict[bytes, bytes] = {}
+    encoded: dict[bytes, bytes] = {}
     last = b""
     for sibling in siblings:
         fields = _fields(sibling, SiblingDocument, "a sibling")
@@ -197,9 +197,9 @@ def _records(algorithm: WorkspaceHash, siblings: Any) -> dict[bytes, bytes]:
         if raw <= last:
             raise _refused("siblings are not in byte order of their names, each once")
         kind, content_id = _kind(fields["kind"]), _content_id(fields["content_id"])
-        records[raw] = algorithm.record(raw, kind, content_id)
+        encoded[raw] = algorithm.encode_child(raw, kind, content_id)
         last = raw
-    return records
+    return encoded
 
 
 def _fields(value: Any, declared: Any, what: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def git_command(folder: str | os.PathLike[str], *arguments: str) -> list[str]:
 
 
 def git_environment() -> dict[str, str]:
-    """Ours, without what points git elsewhere, and without a way to fetch or to ask."""
+    """This process's environment, without what points git elsewhere or lets it fetch or ask."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {
         **kept,

@@ -48,7 +48,7 @@ def add_up_to(
     ids = dict(zip(raws, content_ids, strict=True))
     for raw, listed in children.items():
         listed.sort()
-        if algorithm.of_folder(algorithm.records(listed), len(listed)) != ids[raw]:
+        if algorithm.of_folder(algorithm.encode_children(listed), len(listed)) != ids[raw]:
             return False
     count = Counter(kinds)
     size = sum(size for size, kind in zip(sizes, kinds, strict=True) if kind != _FOLDER)

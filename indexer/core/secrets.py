@@ -272,7 +272,7 @@ def _varied(value: str) -> bool:
 
 
 def _is_begun(value: str) -> bool:
-    """The same for one that was cut off: a name would be words between dashes."""
+    """Whether a token that was cut off is one; a mere name would be words between dashes."""
     return not _FILLED.search(value) and (_mixed(value) or len(_LAST_PART.findall(value)[0]) >= 8)
 
 
@@ -290,7 +290,7 @@ def _looks_drawn(value: str) -> bool:
 
 
 def _drawn_or_long(value: str) -> bool:
-    """The same for `sk-`, which also begins CSS classes: those have dashes and few digits."""
+    """Whether what begins with `sk-` is a key; CSS classes that do have dashes and few digits."""
     return _looks_drawn(value) or (
         len(value) >= 35 and "-" not in value[3:] and _mixed(value) and _varied(value)
     )

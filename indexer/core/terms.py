@@ -14,9 +14,6 @@ from indexer.core.patterns import pattern
 MAX_CHARACTERS: Final = 1 << 16
 """How much of a text is indexed: what a reader would be shown of it is far shorter."""
 
-MAX_COUNT: Final = 255
-"""A term that occurs more often than this says no more about a text."""
-
 _IDENTIFIER: Final = pattern(r"\w+")
 # Bytes of UTF-8 that cannot be in an identifier become blanks.
 _NO_BLANKS: Final = bytes(

@@ -13,9 +13,9 @@ from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId, NodeId
 from indexer.core.kinds import Kind
 
-# Folders with fewer children are hashed from scratch; larger ones keep their records, so that
-# one edit among 10,000 files does not encode the other 9,999 again.
-KEEP_RECORDS: Final = 256
+# Folders with fewer children are hashed from scratch; larger ones keep their children encoded, so
+# that one edit among 10,000 files does not encode the other 9,999 again.
+KEEP_ENCODED: Final = 256
 
 # Looking a kind up is cheaper than making it from its number.
 _KINDS: Final = {int(kind): kind for kind in Kind}
@@ -81,7 +81,7 @@ class PackedEntries(MutableMapping[str, Entry]):
         return PackedEntries(self.held.copy())
 
     def items(self) -> ItemsView[str, Entry]:
-        """The same as of any mapping, without looking each name up."""
+        """Names with their entries, without looking each name up."""
         return _PackedItems(self)
 
 
@@ -93,7 +93,7 @@ class _PackedItems(ItemsView[str, Entry]):
 
 
 def packed(kind: Kind, stat: bytes, content_id: ContentId) -> bytes:
-    """A file or link as it is held, its size in its stat."""
+    """A file or link as `PackedEntries` holds it; its size is in its stat."""
     return _CODES[kind] + stat + content_id
 
 
@@ -108,14 +108,14 @@ def _entry(held: bytes | Entry) -> Entry:
 class Folder:
     """A folder's children in byte order of their names, with the id they add up to."""
 
-    __slots__ = ("_records", "_step", "_token", "content_id", "entries", "totals", "unreadable")
+    __slots__ = ("_encoded", "_source", "_token", "content_id", "entries", "totals", "unreadable")
 
     def __init__(
         self,
         entries: Mapping[str, Entry],
         content_id: ContentId,
         totals: Totals,
-        records: dict[str, bytes] | None,
+        encoded: dict[str, bytes] | None,
         unreadable: int,
     ) -> None:
         self.entries = entries
@@ -123,17 +123,17 @@ class Folder:
         """How many files and links at or below it could not be read when they were looked at."""
         self.content_id = content_id
         self.totals = totals
-        self._records = records
+        self._encoded = encoded
         self._begin()
 
     def _begin(self) -> None:
         self._token = object()
         # The folder this one was made from, by its token alone (holding the folder would hold all
         # of its history), and the names that were touched.
-        self._step: tuple[object, frozenset[str]] | None = None
+        self._source: tuple[object, frozenset[str]] | None = None
 
     def listed_sizes(self, path: str, least: int) -> list[tuple[str, Kind, int]] | None:
-        """What a folder below has of so many bytes, where that is known without decoding it."""
+        """What a folder below has of at least so many bytes; None where it must be looked into."""
         return None
 
     @classmethod
@@ -144,29 +144,29 @@ class Folder:
             algorithm, ((name, entry[0], entry[1]) for name, entry in ordered.items())
         )
         content_id = algorithm.of_folder(encoded, len(encoded))
-        keep = len(ordered) >= KEEP_RECORDS
-        records = dict(zip(ordered, encoded, strict=True)) if keep else None
-        return cls(ordered, content_id, _sum(ordered), records, _count_unreadable(ordered))
+        keep = len(ordered) >= KEEP_ENCODED
+        kept = dict(zip(ordered, encoded, strict=True)) if keep else None
+        return cls(ordered, content_id, _sum(ordered), kept, _count_unreadable(ordered))
 
     def with_changes(self, algorithm: WorkspaceHash, changes: Mapping[str, Entry | None]) -> Folder:
         """This folder with some entries replaced, added or (None) removed."""
         new = self._changed(algorithm, changes)
-        new._step = (self._token, frozenset(changes))
+        new._source = (self._token, frozenset(changes))
         return new
 
     def touched_since(self, old: Folder) -> Iterable[str]:
         """The names that may differ from another folder: few where this one was made from it."""
-        if self._step is not None and self._step[0] is old._token:
-            return sorted(self._step[1])
+        if self._source is not None and self._source[0] is old._token:
+            return sorted(self._source[1])
         names = [name for name, entry in self.entries.items() if old.entries.get(name) is not entry]
         if len(old.entries) + len(names) > len(self.entries):
             names += [name for name in old.entries if name not in self.entries]
         return names
 
     def _changed(self, algorithm: WorkspaceHash, changes: Mapping[str, Entry | None]) -> Folder:
-        records = self._records
+        encoded = self._encoded
         in_place = all(entry and name in self.entries for name, entry in changes.items())
-        if records is None or not in_place:
+        if encoded is None or not in_place:
             merged = dict(self.entries)
             for name, entry in changes.items():
                 if entry is None:
@@ -175,17 +175,16 @@ class Folder:
                     merged[name] = entry
             return Folder.of(algorithm, merged)
         entries = cast("dict[str, Entry]", copy(self.entries))
-        records, totals = dict(records), self.totals
-        unreadable = self.unreadable
+        encoded, totals, unreadable = dict(encoded), self.totals, self.unreadable
         for name, entry in changes.items():
             assert entry is not None
             totals = _plus(_minus(totals, entries[name]), entry)
             unreadable += _is_unreadable(entry) - _is_unreadable(entries[name])
             entries[name] = entry
             raw = paths.text_to_bytes(name)
-            records[name] = algorithm.record(raw, entry.kind, entry.content_id)
-        content_id = algorithm.of_folder(records.values(), len(records))
-        return Folder(entries, content_id, totals, records, unreadable)
+            encoded[name] = algorithm.encode_child(raw, entry.kind, entry.content_id)
+        content_id = algorithm.of_folder(encoded.values(), len(encoded))
+        return Folder(entries, content_id, totals, encoded, unreadable)
 
     def made_unreadable(self, problem: int) -> Folder:
         """This folder, its ids as they are, when nothing at or below it can be read any more."""
@@ -198,7 +197,7 @@ class Folder:
         if entries == self.entries:
             return self
         count = _count_unreadable(entries)
-        return Folder(entries, self.content_id, self.totals, self._records, count)
+        return Folder(entries, self.content_id, self.totals, self._encoded, count)
 
     def as_entry(self) -> Entry:
         """This folder as its parent lists it."""
@@ -208,9 +207,9 @@ class Folder:
 def encode_entries(
     algorithm: WorkspaceHash, entries: Iterable[tuple[str, Kind, ContentId]]
 ) -> list[bytes]:
-    """The records that a folder's content id is made of."""
+    """The encoded children that a folder's content id is made of."""
     to_bytes = paths.text_to_bytes
-    return algorithm.records(
+    return algorithm.encode_children(
         (name.encode() if "\\" not in name else to_bytes(name), kind, content_id)
         for name, kind, content_id in entries
     )

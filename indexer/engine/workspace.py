@@ -23,7 +23,7 @@ from indexer.store.binding import ForeignIndexError
 from indexer.store.database import Database
 from indexer.store.layout import initialise, record_format
 from indexer.store.lock import DEFAULT_WAIT
-from indexer.store.noted import Note, Noted
+from indexer.store.noted import LastKnown, Noted
 from indexer.store.roots import Root
 from indexer.store.standing import (
     Standing,
@@ -90,7 +90,8 @@ class Engine:
             if not self.format.ids:
                 self._bind_older()
             form = self.format
-            self._noted = Noted(self.layout.noted, Note(form.version, form.hash_name, form.ids[0]))
+            known = LastKnown(form.version, form.hash_name, form.ids[0])
+            self._noted = Noted(self.layout.noted, known)
             self.trees = self._open_trees()
         except BaseException:
             self.database.close(fold=False)

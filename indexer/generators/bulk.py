@@ -18,7 +18,8 @@ _LOCKS: Final = frozenset(
 _CATALOGUES: Final = (".po", ".pot", ".xlf", ".xliff", ".arb")
 _MINIFIED: Final = pattern(r"[.-]min\.\w+$")
 _SCRIPTS: Final = frozenset(("javascript", "typescript", "tsx", "css", "json", "xml", "html"))
-_HEAD: Final = 1500
+_BEGINNING: Final = 1500
+"""Bytes in which a file says that it was generated."""
 _GENERATED: Final = pattern(
     rb"(?i)@generated\b|\bdo not (?:edit|modify)\b[^\n]{0,60}|\bcode generated (?:by|from)\b"
     rb"|\b(?:auto-?matically|auto-?)[ -]?generated\b|\bthis file (?:is|was) generated\b"
@@ -30,6 +31,7 @@ _LANGUAGE: Final = pattern(rb'"Language:\s*([\w@-]{1,20})')
 LONG_LINES: Final = 500
 """Bytes of a line on the average from which nobody wrote it by hand."""
 _MIN_SIZE: Final = 4096
+"""Bytes from which on it is looked whether a file is minified."""
 
 
 def is_minified(language: str, text: bytes) -> bool:
@@ -45,7 +47,7 @@ def bulk_outline(name: str, language: str, text: bytes, width: int) -> str | Non
     if folded in _LOCKS:
         return f"[{language}] lock file, {len(text)} bytes\n"
     if folded.endswith(_CATALOGUES):
-        found = _LANGUAGE.search(text, 0, 4 * _HEAD)
+        found = _LANGUAGE.search(text, 0, 4 * _BEGINNING)
         tongue = f" ({shown(found[1])})" if found else ""
         return f"[{language}] message catalogue{tongue}, {text.count(b'msgid ')} messages\n"
     if _MINIFIED.search(folded) or is_minified(language, text):
@@ -58,12 +60,12 @@ def bulk_outline(name: str, language: str, text: bytes, width: int) -> str | Non
 
 def _generated(text: bytes) -> str | None:
     """What a file says of its having been generated, in a comment at its beginning."""
-    head = text[:_HEAD]
-    folded = head.lower()
+    beginning = text[:_BEGINNING]
+    folded = beginning.lower()
     # Hardly any file has one of the two without which nothing is found, and that is quick to see.
     if b"generated" not in folded and b"do not" not in folded:
         return None
-    for line in head.split(b"\n"):
+    for line in beginning.split(b"\n"):
         if _GENERATED.search(line) and _COMMENT.match(line):
             return " ".join(shown(_COMMENT.sub(b"", line)).strip(" -*/#\t.").split())
     return None

@@ -42,15 +42,15 @@ def facts_of(file: ParsedFile) -> CodeFacts:
 
 
 def facts_key(path: str, content_id: ContentId) -> FactsKey:
-    """Under what a file's facts are known: its content, and what of its name decides."""
+    """The key that a file's facts are known by: its content, and what of its name decides."""
     return content_id, ending_of(paths.split(path)[1])
 
 
 @cache
 def facts_print(language: str | None) -> int:
-    """What stands for everything besides the file that has a say in its facts.
+    """A number that stands for the versions of all that finds out a file's facts.
 
-    Without a language, in those of any file.
+    Without a language, it stands for those of every language.
     """
     of_grammars = versions() if language is None else versions_for(language)
     parts = (
@@ -106,7 +106,7 @@ def _outer_first(symbol: Symbol) -> tuple[int, int]:
 
 
 def _is_around(outer: CodeSymbol, inner: Symbol) -> bool:
-    """Whether one stands inside the other; names that are declared together do not."""
+    """Whether the second stands inside the first; names that are declared together do not."""
     whole = outer.start == inner.start and outer.end == inner.end
     return inner.end <= outer.end and not whole
 
@@ -157,7 +157,7 @@ def _section_ends(headings: list[Heading], lines: int) -> list[int]:
 
 
 def _masked(symbols: list[CodeSymbol]) -> tuple[CodeSymbol, ...]:
-    """The same without secrets; almost always there are none, which one look tells."""
+    """The symbols without secrets; almost always there are none, which one look tells."""
     if not symbols:
         return ()
     texts = [text for one in symbols for text in (one.signature, one.doc, one.symbol)]

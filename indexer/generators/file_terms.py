@@ -14,10 +14,10 @@ MOST_CODE: Final = 1 << 19
 """How many bytes of a parsed file are indexed."""
 
 MOST_TEXT: Final = 1 << 16
-"""How many of any other."""
+"""How many bytes of any other text are indexed."""
 
 MOST_MADE: Final = 1 << 10
-"""How many of what a tool wrote, which says at its beginning what it is."""
+"""How many bytes of what a tool wrote are indexed; it says at its beginning what it is."""
 
 DECLARED: Final = 3
 """How much more a name counts where it is declared than where it is used."""

@@ -200,10 +200,6 @@ def _ruby(source: bytes) -> Iterator[Brought]:
         yield Brought(found[1], EVERYTHING, b"", found.span())
 
 
-def _php(source: bytes) -> Iterator[Brought]:
-    yield from _dotted(source)
-
-
 _READERS: Final[dict[str, Callable[[bytes], Iterator[Brought]]]] = {
     "python": _python,
     "javascript": _script,
@@ -215,7 +211,7 @@ _READERS: Final[dict[str, Callable[[bytes], Iterator[Brought]]]] = {
     "scala": _dotted,
     "swift": _dotted,
     "c#": _dotted,
-    "php": _php,
+    "php": _dotted,
     "rust": _rust,
     "c": _c,
     "c++": _c,

@@ -1,7 +1,7 @@
 """Which versions of packages are installed, as `importlib.metadata` says, without loading it.
 
-It parses everything that is noted of a package as if it were mail, which takes longer than parsing
-a source file. One line of that is wanted; whatever is not the usual case is left to it.
+It parses all metadata of a package as if it were mail, which takes longer than parsing a source
+file. One line of that is wanted; whatever is not the usual case is left to it.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import PathFinder
 from typing import Final
 
-_NOTED: Final = (".dist-info", ".egg-info")
+_METADATA: Final = (".dist-info", ".egg-info")
 
 
 class _UnusualError(Exception):
-    """Somebody else has to find it out."""
+    """Packages are kept in a way that only `importlib.metadata` can read."""
 
 
 def installed_versions(names: Iterable[str]) -> dict[str, str]:
     """The version of each of these packages that is installed."""
     names = list(names)
     try:
-        noted: dict[str, str | None] = {}
-        for found in map(_noted_in, _places()):
+        metadata: dict[str, str | None] = {}
+        for found in map(_metadata_in, _places()):
             # What comes first on the path is what is imported.
-            noted = {**found, **noted}
+            metadata = {**found, **metadata}
         spelled = {name: _spelled(name) for name in names}
-        return {name: _version(noted[key]) for name, key in spelled.items() if key in noted}
+        return {name: _version(metadata[key]) for name, key in spelled.items() if key in metadata}
     except _UnusualError:
         return dict(_by_metadata(names))
 
 
 def _spelled(name: str) -> str:
-    """A name as all its spellings are compared."""
+    """A name in the form in which all its spellings are the same."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
@@ -50,22 +50,22 @@ def _places() -> Iterator[str]:
             yield place or "."
 
 
-def _noted_in(place: str) -> dict[str, str | None]:
-    """Where a folder of packages has what is noted of each; None where it has that twice."""
+def _metadata_in(place: str) -> dict[str, str | None]:
+    """The metadata folder of each package in a folder of packages; None where there are two."""
     found: dict[str, str | None] = {}
     for name in os.listdir(place):
-        if name.lower().endswith(_NOTED):
+        if name.lower().endswith(_METADATA):
             key = _spelled(name.rpartition(".")[0].partition("-")[0])
             found[key] = os.path.join(place, name) if key not in found else None
     return found
 
 
-def _version(noted: str | None) -> str:
-    """What the head of a package's notes says; the text below it begins after an empty line."""
-    if noted is None:
+def _version(metadata: str | None) -> str:
+    """The version that a package's metadata names above the empty line that its text follows."""
+    if metadata is None:
         raise _UnusualError
     try:
-        with open(os.path.join(noted, "METADATA"), encoding="utf-8") as file:
+        with open(os.path.join(metadata, "METADATA"), encoding="utf-8") as file:
             for line in file:
                 field, _, value = line.partition(":")
                 if not line.strip():
@@ -78,7 +78,7 @@ def _version(noted: str | None) -> str:
 
 
 def _by_metadata(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    # Imported late: it is what this does without.
+    # Imported late: it is loaded only where packages are kept in an unusual way.
     from importlib.metadata import PackageNotFoundError, version
 
     for name in names:

@@ -21,7 +21,7 @@ class ParsedFile(NamedTuple):
     """What outlines and facts are made from."""
 
     name: str
-    """Only for outlines: facts are the same under every name of one ending."""
+    """For outlines alone: facts are the same under every name of one ending."""
     language: str
     content: bytes
     text: bytes | None

@@ -289,14 +289,14 @@ class _Reader(NamedTuple):
                     continue
             else:
                 if not chain.startswith(_BEFORE):
-                    head = chain[: chain.find(b".")]
-                    if head in local or (seen is not None and head not in seen):
+                    first_name = chain[: chain.find(b".")]
+                    if first_name in local or (seen is not None and first_name not in seen):
                         # Unless somebody says it, what it belongs to is only known while it runs.
-                        chain = typed.get(head, b"") + chain[len(head) :]
+                        chain = typed.get(first_name, b"") + chain[len(first_name) :]
                 elif typed and chain.startswith(b"self."):
-                    head = chain[: chain.find(b".", 5)] if chain.count(b".") > 1 else b""
-                    if head in typed:
-                        chain = typed[head] + chain[len(head) :]
+                    first_name = chain[: chain.find(b".", 5)] if chain.count(b".") > 1 else b""
+                    if first_name in typed:
+                        chain = typed[first_name] + chain[len(first_name) :]
                 chain = chain.rstrip(b".")
                 if len(chain) > _LONGEST or chain.count(b".") > _DEEPEST:
                     chain = b"." + chain.rpartition(b".")[2][:_LONGEST]
@@ -328,7 +328,7 @@ def _segments(symbols: Sequence[CodeSymbol], size: int) -> Iterator[tuple[int, i
 def _without(
     segments: Sequence[tuple[int, int, int]], spans: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int, int]]:
-    """The same without what lies in some spans, which are in order."""
+    """Segments without the parts of them that lie in some spans."""
     spans = sorted(dict.fromkeys(spans))
     first = 0
     for begin, end, owner in segments:
@@ -348,9 +348,9 @@ class _Own(NamedTuple):
     """What a symbol calls its own."""
 
     all: frozenset[bytes]
-    """With what the functions around it do."""
+    """Its own names, and those of the functions around it."""
     bound: frozenset[bytes]
-    """What it gives a value to without saying of what type."""
+    """The names that it gives a value without saying of what type."""
 
 
 def _names_of_functions(
@@ -400,7 +400,7 @@ def _types_of_names(
     segments: Sequence[tuple[int, int, int]],
     own: Sequence[_Own],
 ) -> list[Types]:
-    """Of what type parameters are, and what methods keep, where the file says so of each once."""
+    """The types of parameters and of attributes, where the file says one and no other of each."""
     given: list[Types] = []
     for one, names in zip(symbols, own, strict=True):
         types = dict(given[one.parent]) if one.parent >= 0 else {}

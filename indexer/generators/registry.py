@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from indexer.generators.base import (
-    FingerprintParts,
-    Generator,
-    GeneratorBrokenError,
-    UnknownGeneratorError,
-)
+from indexer.core.twice import Maker
+from indexer.generators.base import Generator, GeneratorBrokenError, UnknownGeneratorError
 from indexer.generators.outline import OutlineGenerator
 
 if TYPE_CHECKING:
@@ -27,22 +23,8 @@ _GENERATOR_PARTS = ("name", "version", "fingerprint_parts", "generate")
 _POLICY_PARTS = ("name", "version", "fingerprint_parts", "synthesize")
 
 
-class FolderPolicy(Protocol):
+class FolderPolicy(Maker, Protocol):
     """The shape of a custom folder policy, spelled without importing the layer above."""
-
-    @property
-    def name(self) -> str:
-        """The name it is declared by."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Changes whenever the same input would give another output."""
-        ...
-
-    def fingerprint_parts(self) -> FingerprintParts:
-        """Everything besides the input that can change the output, sorted by key."""
-        ...
 
     def synthesize(self, children: Sequence[Any]) -> str:
         """The frame's body."""

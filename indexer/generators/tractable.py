@@ -19,22 +19,28 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Point, Tree
 
 SMALL = 16 * 1024
+"""Bytes up to which a file is parsed without a look at it."""
 LARGE = 64 * 1024
+"""Bytes from which on samples of a file are parsed before it is."""
 SAMPLE = 4 * 1024
+"""Bytes of a sample at most."""
 PLACES = 3
+"""Samples besides the one at the beginning."""
 MAX_ERRORS = 90
 """Pieces in a KiB of a sample that fit nowhere; C++ in a C header has 70, other languages 150."""
 MAX_UNCLOSED = 2000
+"""Brackets that are opened and not closed, or the other way round."""
 PIECE = 32
 STRIDE = 128
 MIN_PIECES = 32
+"""So many different pieces, each of `PIECE` bytes and one every `STRIDE`, make a file varied."""
 
 READ = 4 * 1024
 """Bytes that the parser is given at a time."""
 MOST_READ = 32 * 1024
-"""How often it may ask for them. Some grammars look through all comments that follow, at each."""
+"""How often it may ask for them: some grammars read on through all comments at each comment."""
 STEP = 64 * 1024
-"""By how much a large file grows while it is found out how much of it fits nowhere."""
+"""Bytes that a large file is parsed further each time, before what fits nowhere is counted."""
 MOST_UNFIT = 20_000
 """Pieces of a large file that may fit nowhere."""
 
@@ -84,7 +90,7 @@ class _Reader:
 
     @property
     def is_tired(self) -> bool:
-        """Whether it was asked too often: what was parsed then is not the text."""
+        """Whether it was asked too often, so that what was parsed is not the whole text."""
         return self._left < 0
 
     def until(self, end: int) -> Callable[[int, Point], bytes]:

@@ -54,7 +54,7 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 def versions_for(language: str) -> tuple[tuple[str, str], ...]:
-    """What of that a file in one language depends on."""
+    """The installed versions that a file in one language depends on."""
     if language not in GRAMMARS:
         return ()
     wanted = (RUNTIME, GRAMMARS[language][0])
@@ -63,7 +63,7 @@ def versions_for(language: str) -> tuple[tuple[str, str], ...]:
 
 @cache
 def is_parsed(language: str) -> bool:
-    """Whether files in this language are parsed here; the fingerprint says the same."""
+    """Whether files in this language are parsed here; fingerprints tell by the versions."""
     if language not in GRAMMARS:
         return False
     installed = dict(versions())

@@ -120,16 +120,16 @@ class Walk:
                 kind = node.type
                 handler = handlers.get(kind)
                 if handler is not None:
-                    step = handler(node, self)
-                    if step is None:
+                    said = handler(node, self)
+                    if said is None:
                         if self._comments or self.prefixes:
                             self._forget()
                         self._last = node
-                    elif step is not KEEP:
+                    elif said is not KEEP:
                         self._last = None
-                        hidden = self.hidden or step.hidden
-                        levels.append((_children(step.node), self.depth + step.deeper, hidden))
-                        if step.deeper:
+                        hidden = self.hidden or said.hidden
+                        levels.append((_children(said.node), self.depth + said.deeper, hidden))
+                        if said.deeper:
                             self._forget()
                         break
                 elif kind in comments:
@@ -176,10 +176,7 @@ class Walk:
         if prefixes:
             signature = b" ".join([*prefixes, signature])
         if name is None:
-            named = node.child_by_field_name("name")
-            name = (
-                b"" if named is None else self.text(named.start_byte, named.end_byte).strip(_QUOTES)
-            )
+            name = self.text_of(node.child_by_field_name("name")).strip(_QUOTES)
         whole = self._outer or node
         row, (last, column) = whole.start_point[0], whole.end_point
         # What ends with its line end is not in the line after it.
@@ -225,6 +222,13 @@ class Walk:
     def text(self, start: int, end: int) -> bytes:
         """A piece of the source, cut where no reader would follow."""
         return self.source[start : min(end, start + CLIP)]
+
+    def text_of(self, node: Node | None) -> bytes:
+        """The source of a node, cut where no reader would follow; nothing where there is none."""
+        if node is None:
+            return b""
+        start = node.start_byte
+        return self.source[start : min(node.end_byte, start + CLIP)]
 
     def head(self, node: Node) -> bytes:
         """A declaration up to its body."""
@@ -288,7 +292,7 @@ class Walk:
         return (self.source[start : start + 3] in _INNER) != self._is_inner()
 
     def _texts(self) -> list[bytes]:
-        return [self.text(node.start_byte, node.end_byte) for node in self._comments[:32]]
+        return list(map(self.text_of, self._comments[:32]))
 
 
 def _children(node: Node) -> Iterator[Node]:

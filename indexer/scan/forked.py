@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 _DESCRIPTORS: Final = 4_096
+"""More than a short command ever has open."""
 
 
 @contextlib.contextmanager
 def forked(work: Callable[[], bytes], keeps: Sequence[int]) -> Iterator[Callable[[], bytes]]:
-    """Do something in a forked process; what this gives waits for what that has to say.
+    """Do something in a forked process; calling what this gives waits for its result.
 
-    It has the descriptors that it `keeps`, and no other but the three streams.
+    Of this process's descriptors it has those in `keeps`, and the three streams.
     """
     reading, writing = os.pipe()
     process = os.fork()
@@ -28,20 +29,20 @@ def forked(work: Callable[[], bytes], keeps: Sequence[int]) -> Iterator[Callable
                 os.closerange(low, kept)
                 low = kept + 1
             _say(writing, work())
-            # Told before all that it has in memory is taken apart.
+            # Before its memory is given back, which may take a while.
             os.close(writing)
         finally:
             os._exit(0)
     os.close(writing)
-    said: list[bytes] = []
+    pieces: list[bytes] = []
 
-    def answer() -> bytes:
+    def result() -> bytes:
         while piece := os.read(reading, 1 << 16):
-            said.append(piece)
-        return b"".join(said)
+            pieces.append(piece)
+        return b"".join(pieces)
 
     try:
-        yield answer
+        yield result
     finally:
         os.close(reading)
         # It has nothing more to say, or nobody wants to hear it.

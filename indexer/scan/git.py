@@ -19,7 +19,7 @@ from indexer.core.quiet_git import git_command, git_environment
 
 _TIMEOUT: Final = 60
 _LONGEST: Final = 64 << 20
-"""Bytes of a file of a commit that are read; a longer one is only skipped."""
+"""Bytes of a file of a commit that are read; a longer one is passed over."""
 _VERSIONS: Final = 50
 """Commits of a file that are looked through for one of its texts."""
 _KINDS: Final = {"100644": Kind.FILE, "100755": Kind.FILE, "100664": Kind.FILE, "120000": Kind.LINK}
@@ -83,7 +83,7 @@ def versions(root: Path, path: str) -> Iterator[bytes]:
 def tracked(root: Path) -> list[str]:
     """The paths at and below a folder that git's index has."""
     listed = (_run(root, "ls-files", "-z") or b"").rstrip(b"\0")
-    # All at once where none has anything to escape.
+    # All names at once, where none has anything to escape.
     if "\\" not in paths.bytes_to_text(listed.replace(b"\0", b"")):
         return listed.decode().split("\0") if listed else []
     return list(map(_path, listed.split(b"\0")))
@@ -121,11 +121,12 @@ def contents(root: Path, blobs: Iterable[str]) -> Iterator[bytes | None]:
         for name in blobs:
             process.stdin.write(os.fsencode(name) + b"\n")
             process.stdin.flush()
-            head = process.stdout.readline().split()
-            if len(head) != 3:
+            told = process.stdout.readline().split()
+            # Id, kind and size; or the name, which may be of several words, and what is wrong.
+            if len(told) != 3 or not told[2].isdigit():
                 yield None
                 continue
-            size = int(head[2])
+            size = int(told[2])
             if size <= _LONGEST:
                 yield process.stdout.read(size + 1)[:-1]
                 continue

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 THREADS: Final = 4
-CHUNK: Final = 128
+WINDOW: Final = 128
+"""Files after which it is looked whether the disk was read; threads get as many at once."""
 # Blocks of 512 bytes that a window of files had to fetch from the disk, per file, for the cache
 # to count as cold. Time would not do: a busy machine is slow too, and threads on cached files
 # only fight over the interpreter.
@@ -25,22 +26,23 @@ _COLD: Final = 4
 _WHOSE: Final = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
-Answer = Reading | OSError | TornReadError | BeingReadError
+Outcome = Reading | OSError | TornReadError | BeingReadError
+"""What was read of a file, or why it could not be."""
 
 
 class Taker(Protocol):
-    """Who takes the answers."""
+    """Takes the outcomes for the files of one folder."""
 
     path: str
     """The folder that the files are in."""
 
-    def take(self, name: str, answer: Answer) -> None:
+    def take(self, name: str, outcome: Outcome) -> None:
         """The file called `name` (text form) was hashed, or could not be."""
         ...
 
 
 class Job(NamedTuple):
-    """One file to hash: where it is, what lstat said, and who takes the answer."""
+    """One file to hash: where it is, what lstat said, and who takes the outcome."""
 
     folder: int
     os_name: str
@@ -50,7 +52,7 @@ class Job(NamedTuple):
 
 
 class HashPool:
-    """Takes files to hash while their folder is open, and answers each through its taker."""
+    """Takes files to hash while their folder is open, and gives each outcome to its taker."""
 
     def __init__(
         self,
@@ -97,11 +99,11 @@ class HashPool:
         elif self._executor is None:
             taker.take(name, self._hash(os_name, folder, seen))
             self._in_window += 1
-            if self._in_window == CHUNK:
+            if self._in_window == WINDOW:
                 self._measure()
         else:
             self._queued.append(Job(folder, os_name, name, seen, taker))
-            if len(self._queued) >= CHUNK:
+            if len(self._queued) >= WINDOW:
                 self.flush()
 
     def release(self, folder: int) -> None:
@@ -111,35 +113,35 @@ class HashPool:
             return
         self._open.append(folder)
         # Thousands of folders may go by while few files are queued; descriptors are few.
-        if len(self._open) >= CHUNK:
+        if len(self._open) >= WINDOW:
             self.flush()
 
     def flush(self) -> None:
-        """Answer everything that is queued."""
+        """Hash everything that is queued."""
         if self._between is not None:
             self._between()
         if self._executor is not None and self._queued:
             queued, self._queued = self._queued, []
             size = -(-len(queued) // self._threads)
             slices = [queued[i : i + size] for i in range(0, len(queued), size)]
-            for part, answers in zip(
+            for part, outcomes in zip(
                 slices, self._executor.map(self._run_all, slices), strict=True
             ):
-                for job, answer in zip(part, answers, strict=True):
-                    job.taker.take(job.name, answer)
+                for job, outcome in zip(part, outcomes, strict=True):
+                    job.taker.take(job.name, outcome)
         self._close_folders()
 
     @staticmethod
-    def _ask(large: LargeFiles, path: str, seen: os.stat_result) -> Answer:
+    def _ask(large: LargeFiles, path: str, seen: os.stat_result) -> Outcome:
         try:
             return large.read(path, seen)
         except (OSError, TornReadError, BeingReadError) as error:
             return error
 
-    def _run_all(self, jobs: list[Job]) -> list[Answer]:
+    def _run_all(self, jobs: list[Job]) -> list[Outcome]:
         return [self._hash(job.os_name, job.folder, job.seen) for job in jobs]
 
-    def _hash(self, os_name: str, folder: int, seen: os.stat_result) -> Answer:
+    def _hash(self, os_name: str, folder: int, seen: os.stat_result) -> Outcome:
         try:
             return hash_file(self._algorithm, os_name, folder, seen, self._between)
         except (OSError, TornReadError) as error:
@@ -150,7 +152,7 @@ class HashPool:
         if self._between is not None:
             self._between()
         read = _blocks_read()
-        if read - self._blocks >= CHUNK * _COLD and self._threads > 1:
+        if read - self._blocks >= WINDOW * _COLD and self._threads > 1:
             # Imported late: most scans find their files in the page cache.
             import concurrent.futures
 

@@ -87,6 +87,7 @@ def _read_files(path: bytes, rule_files: Mapping[bytes, bytes]) -> Iterator[Rule
 
 
 _Finals = list[tuple[Rule, Segment]]
+"""Rules, each with what the name of an entry must look like to be matched."""
 _NO_INSIDE: Final[Mapping[bytes, _Finals]] = MappingProxyType({})
 
 
@@ -222,14 +223,14 @@ def _decoded(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-class _Live(NamedTuple):
-    """A rule under way: the segments of its trail that the next name may meet."""
+class _Followed(NamedTuple):
+    """A rule that has been followed into a folder: the places in its trail that it has reached."""
 
     rule: Rule
     trail: Trail
     places: frozenset[int]
 
-    def enter(self, name: bytes) -> _Live | None:
+    def enter(self, name: bytes) -> _Followed | None:
         """The rule as it stands inside the folder `name`; None when it has no say there."""
         places = set()
         for place in self.places:
@@ -239,7 +240,7 @@ class _Live(NamedTuple):
             segment = self.trail[place]
             if segment is not None and place + 1 < len(self.trail) and segment.matches(name):
                 places.add(place + 1)
-        return _Live(self.rule, self.trail, frozenset(places)) if places else None
+        return _Followed(self.rule, self.trail, frozenset(places)) if places else None
 
     def final(self) -> Segment | None:
         """What an entry of this folder must look like to be matched."""
@@ -260,7 +261,7 @@ class Scope:
     """The rules in force inside one folder."""
 
     __slots__ = (
-        "_dirs", "_doubts", "_doubts_here", "_files", "_guard", "_here", "_inside", "_live",
+        "_dirs", "_doubts", "_doubts_here", "_files", "_followed", "_guard", "_here", "_inside",
         "_path", "_placed",
     )  # fmt: skip
 
@@ -269,7 +270,7 @@ class Scope:
         path: bytes,
         files: _Table,
         dirs: _Table,
-        live: tuple[_Live, ...],
+        followed: tuple[_Followed, ...],
         inside: Mapping[bytes, _Finals] = _NO_INSIDE,
         placed: _Finals | None = None,
         guard: _Guard | None = None,
@@ -278,14 +279,14 @@ class Scope:
         self._path = path  # empty, or ends with a slash
         self._files = files
         self._dirs = dirs
-        self._live = live
+        self._followed = followed
         self._inside = inside  # rules like `**/folder/name`, by folder: they need no following
         self._placed = placed  # those of this folder's name
         self._guard = guard
         self._here = (files, dirs)
         self._doubts = self._doubts_here = doubts  # about the rules of the two tables
-        if live or placed:
-            here = [(rule.rule, final) for rule in live if (final := rule.final()) is not None]
+        if followed or placed:
+            here = [(rule.rule, final) for rule in followed if (final := rule.final()) is not None]
             here += placed or ()
             if here:
                 self._here = _extended(files, dirs, here)
@@ -293,16 +294,16 @@ class Scope:
 
     def child(self, name: bytes, rule_files: Mapping[bytes, bytes] = _NO_FILES) -> Scope:
         """The scope of the sub-folder `name`, given the contents of the rule files in it."""
-        live = self._live
-        if live:
-            live = tuple(inner for rule in live if (inner := rule.enter(name)) is not None)
+        followed = self._followed
+        if followed:
+            followed = tuple(inner for rule in followed if (inner := rule.enter(name)) is not None)
         path = self._path + name + b"/"
         guard = self._guard
         if guard is not None:
             guard = _Guard(guard.secrets.child(name), guard.named.child(name))
         placed = self._inside.get(name)
         scope = Scope(
-            path, self._files, self._dirs, live, self._inside, placed, guard, self._doubts
+            path, self._files, self._dirs, followed, self._inside, placed, guard, self._doubts
         )  # fmt: skip
         return scope._with_rules(_read_files(path, rule_files)) if rule_files else scope
 
@@ -335,7 +336,7 @@ class Scope:
     def _with_rules(self, rules: Iterable[Rule]) -> Scope:
         """This scope and higher rules, taken in one step so that their globs become one regex."""
         finals: _Finals = []
-        live = list(self._live)
+        followed = list(self._followed)
         rules = tuple(rules)
         guard = self._guard
         if guard is None and any(rule.sweeps for rule in rules):
@@ -353,13 +354,14 @@ class Scope:
                     case (None, Segment(exact=bytes() as folder), Segment() as last):
                         inside.setdefault(folder, []).append((rule, last))
                     case _:
-                        live.append(_Live(rule, trail, frozenset((0,))))
+                        followed.append(_Followed(rule, trail, frozenset((0,))))
         for folder, known in self._inside.items() if inside else ():
             inside[folder] = [*known, *inside.get(folder, ())]
         tables = _extended(self._files, self._dirs, finals)
         doubts = (*self._doubts, _Doubts(finals)) if finals else self._doubts
         return Scope(
-            self._path, *tables, tuple(live), inside or self._inside, self._placed, guard, doubts
+            self._path, *tables, tuple(followed), inside or self._inside, self._placed, guard,
+            doubts,
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ rule that names the very file, without wildcards.
 
 from typing import Final
 
-# A line with a slash before its end stays live in every folder, and one with a star inside is
+# A line with a slash before its end is followed into every folder, and one with a star inside is
 # tried on every name; a few cost microseconds, so there are few.
 DEFAULT_RULES: Final = rb"""
 # Version control and our own state: not content.

@@ -33,12 +33,12 @@ class BeingReadError(UncheckedError):
     code = "being_read"
 
 
-class _LeftError(Exception):
-    """Nobody wants to know any more."""
+class _UnwantedError(Exception):
+    """Breaks a reading off whose outcome nobody wants any more."""
 
 
-class _Asked(NamedTuple):
-    """One reading of one file as it was."""
+class _Wanted(NamedTuple):
+    """A file that is to be read, with the stat that it had."""
 
     path: str
     packed: bytes
@@ -54,25 +54,25 @@ class LargeFiles:
         self._algorithm = algorithm
         self._on_read = on_read
         self._lock = threading.Condition()
-        self._wanted: dict[str, _Asked] = {}
-        self._now: _Asked | None = None
-        self._found: dict[str, tuple[_Asked, Reading | Exception]] = {}
+        self._wanted: dict[str, _Wanted] = {}
+        self._now: _Wanted | None = None
+        self._found: dict[str, tuple[_Wanted, Reading | Exception]] = {}
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def read(self, path: str, seen: os.stat_result) -> Reading:
         """What was read of a file with this stat; raises BeingReadError until that is known."""
-        asked = _Asked(path, filestat.pack(seen))
+        wanted = _Wanted(path, filestat.pack(seen))
         with self._lock:
             known = self._found.get(path)
-            if known is not None and known[0] == asked:
+            if known is not None and known[0] == wanted:
                 if not isinstance(known[1], Exception):
                     # Kept: not every look is recorded, and the next one must not read it again.
                     return known[1]
                 del self._found[path]
                 raise known[1]
-            if self._now != asked:
-                self._wanted[path] = asked
+            if self._now != wanted:
+                self._wanted[path] = wanted
                 self._lock.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="merkle-large", daemon=True)
@@ -90,21 +90,21 @@ class LargeFiles:
 
     def _run(self) -> None:
         last, taken = "", 0.0
-        while (asked := self._next()) is not None:
-            if asked.path == last:
+        while (wanted := self._next()) is not None:
+            if wanted.path == last:
                 # As long a rest as the work: it keeps changing.
                 self._closed.wait(min(taken, _MOST_REST))
             started = time.monotonic()
-            answer = self._answer(asked)
-            last, taken = asked.path, time.monotonic() - started
+            outcome = self._read(wanted)
+            last, taken = wanted.path, time.monotonic() - started
             with self._lock:
                 self._now = None
-                if answer is not None:
-                    self._found[asked.path] = (asked, answer)
-            if answer is not None:
-                self._on_read(asked.path)
+                if outcome is not None:
+                    self._found[wanted.path] = (wanted, outcome)
+            if outcome is not None:
+                self._on_read(wanted.path)
 
-    def _next(self) -> _Asked | None:
+    def _next(self) -> _Wanted | None:
         with self._lock:
             while not self._wanted and not self._closed.is_set():
                 self._lock.wait()
@@ -113,29 +113,29 @@ class LargeFiles:
             self._now = self._wanted.pop(next(iter(self._wanted)))
             return self._now
 
-    def _answer(self, asked: _Asked) -> Reading | Exception | None:
-        """What is in a file that has the stat it was asked for with; None: nobody wants it."""
+    def _read(self, wanted: _Wanted) -> Reading | Exception | None:
+        """What is in a file that still has the stat it had; None where nobody wants it any more."""
         try:
             self._closed.wait(_SETTLE)
-            parent, name = paths.split(asked.path)
+            parent, name = paths.split(wanted.path)
             folder = open_folder(self._root, parent)
             try:
                 os_name, began = paths.text_to_os(name), time.time_ns()
                 seen = os.stat(os_name, dir_fd=folder, follow_symlinks=False)
-                if filestat.pack(seen) != asked.packed:
+                if filestat.pack(seen) != wanted.packed:
                     return TornReadError(f"{name} keeps changing while it is read")
                 content_id, seen, is_open = hash_file(
                     self._algorithm, os_name, folder, seen,
-                    between=lambda: self._check(asked), attempts=1,
+                    between=lambda: self._check(wanted), attempts=1,
                 )  # fmt: skip
             finally:
                 os.close(folder)
             return content_id, seen, is_open or filestat.is_racy(seen, began)
-        except _LeftError:
+        except _UnwantedError:
             return None
         except (OSError, TornReadError) as error:
             return error
 
-    def _check(self, asked: _Asked) -> None:
-        if self._closed.is_set() or asked.path in self._wanted:
-            raise _LeftError
+    def _check(self, wanted: _Wanted) -> None:
+        if self._closed.is_set() or wanted.path in self._wanted:
+            raise _UnwantedError

@@ -50,7 +50,7 @@ class TreeBefore:
         self._tree = tree
 
     def stats_of(self, path: str) -> bytes | None:
-        """Encoded from the folder in memory, or as the stat cache has it."""
+        """The stats as the stat cache stores them, encoded where the folder is in memory."""
         root = self._tree.root
         if isinstance(root, ListedFolder) and (found := root.listing_of(path)) is not None:
             return found.stats
@@ -63,7 +63,7 @@ class TreeBefore:
         return {} if folder is None else folder.entries
 
     def ids_of(self, path: str) -> Sequence[ContentId]:
-        """Those of the folder's own entries."""
+        """The content ids of the folder's own entries."""
         return [entry.content_id for entry in self.entries_of(path).values()]
 
 

@@ -31,7 +31,7 @@ _ATTEMPTS: Final = 4
 # A change is stamped when it begins: one long write, or pages that stay mapped, go on under the
 # same stamp. The kernel writes mapped pages back, and stamps the next change, well within this.
 _YOUNG_NS: Final = 60 * 1_000_000_000
-# As long as that where the system does not tell who writes.
+# The same where the system does not tell who writes: then a file is read twice while it is young.
 _YOUNG_UNTOLD_NS: Final = 2 * 1_000_000_000
 _HARMLESS: Final = int(signal.SIGURG)
 

@@ -43,7 +43,7 @@ def reconcile(walker: Walker, tree: Tree, dirty: Iterable[tuple[str, bool]]) -> 
     Raises OSError when the root itself cannot be opened.
     """
     found = Reconciled(tree)
-    deep, shallow = _plan(walker, tree, dirty)
+    deep, shallow = _split(walker, tree, dirty)
     found.walked, found.looked = deep, shallow
     for path in deep:
         _look_deep(walker, found, path)
@@ -73,7 +73,7 @@ def _is_replaced(path: str, updates: Mapping[str, Mapping[str, Entry | None]]) -
     return False
 
 
-def _plan(
+def _split(
     walker: Walker, tree: Tree, dirty: Iterable[tuple[str, bool]]
 ) -> tuple[list[str], list[str]]:
     """Split into folders to walk (outermost only) and single paths."""
@@ -249,9 +249,9 @@ def _read(
         return None
     if not is_link and stat.st_nlink > 1:
         found.linked.add(path)
-    open_to_others = False
     if old is not None and old.kind is kind and old.stat == filestat.pack(stat):
         return old
+    open_to_others = False
     try:
         if is_link:
             target = os.fsencode(os.readlink(name, dir_fd=folder))

@@ -72,7 +72,7 @@ class Scopes:
         return bool(path) and self.judge(path, is_folder) is not None
 
     def ignored_of(self, files: Iterable[str]) -> Iterator[str]:
-        """Those of many files that are left out; what can be told of a whole folder is, once."""
+        """The files that are left out; what is the same for a whole folder is found out once."""
         left_out: dict[str, bool] = {paths.ROOT: False}
         for folder, listed in groupby(files, key=lambda path: paths.split(path)[0]):
             if self._leaves_out(folder, left_out):
@@ -133,7 +133,7 @@ class Scopes:
             files = _rule_files(descriptor, RULE_FILES)
             return self.of(parent).child(paths.text_to_bytes(name), files)
 
-    def exclude_moved(self) -> bool:
+    def exclude_changed(self) -> bool:
         """Whether git's own exclude file, which no watch covers, changed since it was read."""
         if paths.ROOT not in self._known:
             return False

@@ -39,17 +39,21 @@ _WORTH_WATCHING: Final = 40_000
 _WORTH_READING: Final = 16
 """How many folders of the second level there are where it pays to share a first reading."""
 _SHARE: Final = 48
-"""Into how many parts a tree falls whose folders are all alike; one of them is often half of it."""
+"""Into how many parts a tree is split: many, because one folder often holds half of all."""
 _SMALLEST: Final = 8
 """Nodes in a folder that is not taken apart, however small the tree is."""
 _LEVELS: Final = 2
+"""Levels whose folders whoever begins a first walk enters itself."""
 _WIDE: Final = 24
+"""Folders in a folder of which every second one is queued, because there are so many."""
 _DEEPEST: Final = 4
-_MOST: Final = 4
+"""The level from which on all folders of a first walk are queued, a single one too."""
+_MOST_PROCESSES: Final = 4
 _AS_LISTED: Final = b"as listed"
 _PACKET: Final = 512
-"""Bytes in which a part is told. A pipe gives and takes as many at once; longer ones stay here."""
+"""Bytes of a part in the queue: a pipe gives and takes as many as one, so no two are mixed up."""
 _ROOM: Final = 1 << 20
+"""Bytes of the pipe, as far as the system allows so many."""
 _KINDS: Final = {int(kind): kind for kind in Kind}
 _SIZE: Final = itemgetter(0)
 
@@ -117,11 +121,11 @@ def walk_shared(
     """
     least = 1 if watches is None else _WORTH_WATCHING
     forks = _may_fork() and (listings is None or _is_worth(listings, least))
-    processes = min(len(os.sched_getaffinity(0)), _MOST) if forks else 1
+    processes = min(len(os.sched_getaffinity(0)), _MOST_PROCESSES) if forks else 1
     if processes == 1:
         return walker.walk()
     with contextlib.ExitStack() as stack:
-        line = stack.enter_context(contextlib.closing(_Line()))
+        queue = stack.enter_context(contextlib.closing(_Queue()))
         parts: Sequence[Part] | None = None
         if watches is not None and listings is not None:
             parts = listed_parts(listings)
@@ -130,22 +134,22 @@ def walk_shared(
             watches.add_above(parts)
             walker.scopes.forget(paths.ROOT)
         work = _read_first if listings is None else _look_at
-        keeps = (line.reading, *(watches.keeps if watches is not None else ()))
+        keeps = (queue.reading, *(watches.keeps if watches is not None else ()))
         others = [
-            stack.enter_context(forked(partial(work, walker, line, watches), keeps))
+            stack.enter_context(forked(partial(work, walker, queue, watches), keeps))
             for _ in range(processes - 1)
         ]
         if listings is None:
-            observed = walker.walk(leave=line.leave)
+            observed = walker.walk(leave=queue.leave)
         else:
             # While the others read the rules, which they need first.
-            given = line.put_all(listed_parts(listings) if parts is None else parts)
+            given = queue.put_all(listed_parts(listings) if parts is None else parts)
             observed = walker.walk(leave=lambda path, names: _without(given, path, names))
         if meanwhile is not None:
             meanwhile()
-        # Those that are not reached any more, by the rules or because they went, are nobody's.
+        # A folder that the walk did not reach is ignored or gone: nobody has to look at it.
         left = dict.fromkeys(observed.left)
-        for parent, names in line.rest():
+        for parent, names in queue.rest():
             wanted = [name for name in names if paths.join(parent, name) in left]
             for path, seen in walker.walk_each(parent, wanted):
                 del left[path]
@@ -161,24 +165,24 @@ def walk_shared(
 def contents_compared(
     walker: Walker, listings: Mapping[str, Listing]
 ) -> Iterator[Callable[[], bool] | None]:
-    """Let another process begin to read every file, which what this gives helps it to end.
+    """Let another process begin to read every file; calling what this gives helps it to finish.
 
-    That tells whether all is as it is listed; "not" may also mean that it could not be told. None
-    where there is no other process to be had, or little to read.
+    The call tells whether all is as it is listed; False may also mean that it could not be told.
+    None where there is no other process to be had, or little to read.
     """
     parts = listed_parts(listings)
     if not parts or not _may_fork() or len(os.sched_getaffinity(0)) < 2:
         yield None
         return
-    with contextlib.closing(_Line()) as line:
-        given = line.put_all(parts)
-        work = partial(_compare, walker, line, given, listings)
-        with forked(work, keeps=(line.reading,)) as answer:
+    with contextlib.closing(_Queue()) as queue:
+        given = queue.put_all(parts)
+        work = partial(_compare, walker, queue, given, listings)
+        with forked(work, keeps=(queue.reading,)) as result:
 
             def are_as_listed() -> bool:
                 walker.trust = False
-                rest = _compared(walker, line.rest(), listings)
-                return rest and answer() == _AS_LISTED
+                rest = _compared(walker, queue.rest(), listings)
+                return rest and result() == _AS_LISTED
 
             yield are_as_listed
 
@@ -199,10 +203,10 @@ def looked_beside(
         yield None
         return
     work = partial(_look_and_watch, walker, listings, _Watches(watch, keeps))
-    with forked(work, keeps) as answer:
+    with forked(work, keeps) as result:
 
         def found() -> tuple[Observed, dict[str, int]] | None:
-            said = _whole(answer())
+            said = _whole(result())
             if said is None:
                 return None
             numbers, skipped, linked = said
@@ -217,11 +221,11 @@ def looked_beside(
 
 @dataclass(frozen=True, slots=True)
 class _Watches:
-    """Watches that are set on the way, by the folders that they are for."""
+    """Sets watches on folders, and keeps their numbers."""
 
     watch: Callable[[str], int]
     keeps: Sequence[int]
-    """The descriptors that it takes."""
+    """The descriptors that a process needs to set them."""
     numbers: dict[str, int] = field(default_factory=dict)
 
     def add(self, path: str) -> None:
@@ -241,11 +245,11 @@ def _may_fork() -> bool:
     return alone and sys.platform == "linux"
 
 
-# -- in turns
+# -- the queue
 
 
-class _Line:
-    """A pipe with parts, which whoever has time takes from."""
+class _Queue:
+    """A pipe with parts that are to be looked at; the process that is ready takes the next one."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()
@@ -254,7 +258,7 @@ class _Line:
             fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _ROOM)
 
     def put(self, parent: str, names: Sequence[str]) -> bool:
-        """Add folders of a folder; False where they are too many, or very many are there."""
+        """Add folders of a folder; False where the pipe is full, or one name is too long for it."""
         packet = "\0".join((parent, *names)).encode()
         if len(packet) > _PACKET:
             middle = len(names) // 2
@@ -269,7 +273,7 @@ class _Line:
             return False
 
     def put_all(self, parts: Sequence[Part]) -> set[str]:
-        """Add folders before anything is looked at; gives their paths, but for what stays here."""
+        """Add parts before anything is looked at; gives the paths of the folders in the queue."""
         return {
             paths.join(parent, name)
             for parent, names in parts
@@ -278,10 +282,10 @@ class _Line:
         }
 
     def leave(self, path: str, names: list[str]) -> list[str]:
-        """Add what is in a folder of which nothing is known; gives what is not left to others.
+        """Queue folders of a folder of which nothing is known; gives those that are not queued.
 
-        Much may be in a folder that has very many in it, or just one. Of very many every second one
-        is left, so that others have something to do where nothing is further down.
+        Much may be below a folder that has very many in it, or just one. Of very many, every second
+        one is queued, so that others have something to do where nothing is further down.
         """
         depth = paths.depth(path)
         if 0 < depth < _DEEPEST and len(names) >= _WIDE:
@@ -291,9 +295,9 @@ class _Line:
         return [] if self.put(path, names) else names
 
     def rest(self) -> Iterator[Part]:
-        """Take what is left; there will be no more."""
+        """Add nothing more, and take all that others have not taken."""
         self._end()
-        return _drawn(self.reading)
+        return _taken(self.reading)
 
     def _end(self) -> None:
         if self._writing >= 0:
@@ -311,8 +315,8 @@ def _without(given: Container[str], path: str, names: list[str]) -> list[str]:
     return [name for name in names if paths.join(path, name) not in given]
 
 
-def _drawn(line: int) -> Iterator[Part]:
-    while packet := os.read(line, _PACKET):
+def _taken(queue: int) -> Iterator[Part]:
+    while packet := os.read(queue, _PACKET):
         parent, *names = packet.rstrip(b"\0").decode().split("\0")
         yield parent, names
 
@@ -320,23 +324,23 @@ def _drawn(line: int) -> Iterator[Part]:
 # -- in a forked process
 
 
-def _look_at(walker: Walker, line: _Line, watches: _Watches | None) -> bytes:
+def _look_at(walker: Walker, queue: _Queue, watches: _Watches | None) -> bytes:
     """What is found in the parts that this process comes to take."""
     found = []
     numbers = watches.numbers if watches is not None else {}
-    # Whoever forked this one knows those.
+    # Those of before the fork are known to who asked.
     numbers.clear()
-    for path, seen in _looked_at(walker, line):
+    for path, seen in _looked_at(walker, queue):
         same = seen.unchanged and not seen.unreadable
         folders = None if same else [_packed(folder) for folder in seen.folders.values()]
         found.append((path, len(seen.folders), folders, *_beside_folders(seen)))
     return marshal.dumps((found, numbers))
 
 
-def _read_first(walker: Walker, line: _Line, _: _Watches | None) -> bytes:
-    """The same where nothing is known: put together already, in the form in which it is stored."""
+def _read_first(walker: Walker, queue: _Queue, _: _Watches | None) -> bytes:
+    """What is found in parts of which nothing was known, put together as it will be stored."""
     found = []
-    for path, seen in _looked_at(walker, line):
+    for path, seen in _looked_at(walker, queue):
         count = len(seen.folders)
         whole = _put_together(walker, path, seen).folders[path].stored
         if whole is not None:
@@ -346,14 +350,14 @@ def _read_first(walker: Walker, line: _Line, _: _Watches | None) -> bytes:
     return marshal.dumps((found, {}))
 
 
-def _looked_at(walker: Walker, line: _Line) -> Iterator[tuple[str, Observed]]:
+def _looked_at(walker: Walker, queue: _Queue) -> Iterator[tuple[str, Observed]]:
     mine = _copy(walker)
     assert mine.between is not None
     with contextlib.suppress(OSError):
         mine.scopes.of(paths.ROOT)
-    for parent, names in _drawn(line.reading):
+    for parent, names in _taken(queue.reading):
         mine.between()
-        # One that cannot be opened is left to who asked, and knows what to say.
+        # A folder that cannot be opened is left to who asked: there, it is known what to say of it.
         yield from mine.walk_each(parent, names)
 
 
@@ -363,7 +367,7 @@ def _beside_folders(seen: Observed) -> tuple[object, ...]:
 
 
 def _put_together(walker: Walker, path: str, seen: Observed) -> Observed:
-    """What was found in a folder of which nothing was known, as one."""
+    """What was found in a folder of which nothing was known, as one `StoredFolder`."""
     folder = assemble(Tree.empty(walker.algorithm), seen, path)
     assert folder is not None, path
     listings = listing.below(path, folder)
@@ -415,17 +419,17 @@ def _look_and_watch(walker: Walker, listings: Mapping[str, Listing], watches: _W
 
 
 def _compare(
-    walker: Walker, line: _Line, given: Container[str], listings: Mapping[str, Listing]
+    walker: Walker, queue: _Queue, given: Container[str], listings: Mapping[str, Listing]
 ) -> bytes:
     """Whether what is in the parts that this process comes to take, and around all, is listed."""
     mine = _copy(walker, trust=False)
     with contextlib.suppress(OSError):
         around = mine.walk(leave=lambda path, names: _without(given, path, names))
         same = _is_as_listed(around, listings, walker.algorithm.size)
-        if same and _compared(mine, _drawn(line.reading), listings):
+        if same and _compared(mine, _taken(queue.reading), listings):
             return _AS_LISTED
     # Taken by nobody: there is no need to read more.
-    for _ in _drawn(line.reading):
+    for _ in _taken(queue.reading):
         pass
     return b""
 
@@ -465,7 +469,7 @@ def _is_as_listed(seen: Observed, listings: Mapping[str, Listing], size: int) ->
     return True
 
 
-# -- and back
+# -- taking in what another process found
 
 
 def _whole(said: bytes) -> Any:

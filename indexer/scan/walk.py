@@ -18,10 +18,10 @@ from indexer.core.changes import Node
 from indexer.core.hashing import WorkspaceHash
 from indexer.core.ids import ContentId
 from indexer.core.kinds import Kind
-from indexer.core.listing import HEADS, Listing
+from indexer.core.listing import HEADERS, Listing
 from indexer.core.progress import Progress
 from indexer.core.tree import Entry
-from indexer.scan.hashpool import Answer, HashPool
+from indexer.scan.hashpool import HashPool, Outcome
 from indexer.scan.ignore import Scope
 from indexer.scan.large_files import LARGE, LargeFiles
 from indexer.scan.previous import Previous
@@ -70,24 +70,24 @@ class SeenFolder:
         """Whether anything in the folder itself, by stats, is not as it was."""
         return self.entries is not None or bool(self.lost) or self.stored is not None
 
-    def take(self, name: str, answer: Answer) -> None:
+    def take(self, name: str, outcome: Outcome) -> None:
         """Store a hashed file, or what was known of it when it could not be read."""
         if self.entries is None:
             assert self.expected is not None
-            if isinstance(answer, tuple):
-                content_id, _, open_to_others = answer
+            if isinstance(outcome, tuple):
+                content_id, _, open_to_others = outcome
                 if content_id == self.expected[name] and not open_to_others:
                     return
             known = self.before.entries_of(self.path).items()
             self.entries = {each: entry for each, entry in known if entry.folder is None}
-        if isinstance(answer, tuple):
-            content_id, seen, open_to_others = answer
+        if isinstance(outcome, tuple):
+            content_id, seen, open_to_others = outcome
             stat = filestat.vouching(seen, self.seen_ns, open_to_others)
             self.entries[name] = Entry(Kind.FILE, content_id, seen.st_size, stat)
-        elif isinstance(answer, FileNotFoundError):
+        elif isinstance(outcome, FileNotFoundError):
             self.entries.pop(name, None)
         else:
-            self.keep_old(name, answer)
+            self.keep_old(name, outcome)
 
     def keep_old(self, name: str, problem: Exception) -> None:
         """Remark on an unreadable file; its last known id stays in the tree."""
@@ -99,12 +99,12 @@ class SeenFolder:
 
 
 Leave = Callable[[str, list[str]], list[str]]
-"""Which of the folders in a folder are not left to somebody else."""
+"""Takes a folder and the folders in it; gives those that are not left to another process."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Observed:
-    """The outcome of a walk: folders in the order they were entered, parents first."""
+    """What a walk found: folders in the order they were entered, parents first."""
 
     folders: dict[str, SeenFolder] = field(default_factory=dict)
     skipped: list[Remark] = field(default_factory=list)
@@ -171,7 +171,7 @@ class Walker:
     between: Between | None = None
     """Called while much is read; what it raises breaks the walk off."""
     large: LargeFiles | None = None
-    """Who reads large files, where others wait for this thread."""
+    """Reads large files on its own thread, where others wait for this one; None: read them here."""
     _own_inodes: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -336,16 +336,16 @@ class Walker:
                 continue
             if is_folder:
                 folders.append(name if plain else paths.name_to_text(name))
-                lines += (_FOLDER_HEADS[len(raw)], raw)
+                lines += (_FOLDER_HEADERS[len(raw)], raw)
                 continue
             try:
                 stat = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            kind, heads, inode = Kind.FILE, _FILE_HEADS, stat.st_ino
+            kind, headers, inode = Kind.FILE, _FILE_HEADERS, stat.st_ino
             if stat.st_mode & _KIND_BITS != modes.S_IFREG or inode in own:
                 if modes.S_ISLNK(stat.st_mode):
-                    kind, heads = Kind.LINK, _LINK_HEADS
+                    kind, headers = Kind.LINK, _LINK_HEADERS
                 elif (reason := self.why_not_read(stat)) is not None:
                     where = paths.join(seen.path, paths.name_to_text(name))
                     observed.skipped.append(Remark(where, reason))
@@ -357,7 +357,7 @@ class Walker:
                 packed = pack(inode, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
             except struct.error:
                 packed = filestat.pack(stat)
-            lines += (heads[len(raw)], raw, packed)
+            lines += (headers[len(raw)], raw, packed)
         return files, b"".join(lines)
 
     def why_not_read(self, stat: os.stat_result) -> str | None:
@@ -430,9 +430,9 @@ _Level = tuple[int, str, Scope | None, list[str]]
 # Name in text form and as the system gives it; what lstat said; file or link.
 _SeenFile = tuple[str, str, os.stat_result, Kind]
 
-_FILE_HEADS: Final = HEADS[Kind.FILE]
-_FOLDER_HEADS: Final = HEADS[Kind.DIRECTORY]
-_LINK_HEADS: Final = HEADS[Kind.LINK]
+_FILE_HEADERS: Final = HEADERS[Kind.FILE]
+_FOLDER_HEADERS: Final = HEADERS[Kind.DIRECTORY]
+_LINK_HEADERS: Final = HEADERS[Kind.LINK]
 _NAME: Final = attrgetter("name")
 _KIND_BITS: Final = 0o170000
 

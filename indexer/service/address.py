@@ -65,7 +65,7 @@ class Listening:
 
 
 def bind(path: Path) -> socket.socket:
-    """Bind a socket; the caller owns the workspace, so an old one is a leftover."""
+    """A socket that listens; the caller owns the workspace, so one that is there is a leftover."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -37,7 +37,7 @@ class Ahead:
         # From before the look on: what is mounted meanwhile hides a folder, and no watch tells.
         self._mounts = Mounts(owned.root)
         self._looking = contextlib.ExitStack()
-        self._answer: Callable[[], tuple[FirstLook, dict[str, int]] | None] | None = None
+        self._result: Callable[[], tuple[FirstLook, dict[str, int]] | None] | None = None
 
     @classmethod
     def begin(cls, root: Path) -> Self | None:
@@ -52,11 +52,11 @@ class Ahead:
                 ahead = cls(owned, watches)
                 opening.callback(ahead.close)
                 look = look_beside(owned, watches.add, keeps=(watches.number,))
-                ahead._answer = ahead._looking.enter_context(look)
+                ahead._result = ahead._looking.enter_context(look)
             except (MerkleError, OSError):
                 # The ordinary way waits, or says what is wrong.
                 return None
-            if ahead._answer is None:
+            if ahead._result is None:
                 return None
             opening.pop_all()
             return ahead
@@ -64,11 +64,11 @@ class Ahead:
     def take(self) -> SeenAhead | None:
         """Wait for what was seen, once; None where the service has to look itself."""
         try:
-            found = self._answer() if self._answer is not None else None
+            found = self._result() if self._result is not None else None
         finally:
             # Others have much in memory, and take a moment to end that nobody need wait for.
             threading.Thread(target=self._looking.close, daemon=True).start()
-        if found is None or self._mounts.moved():
+        if found is None or self._mounts.have_changed():
             # The service sets its own, and there are only so many.
             self._watches.discard()
             return None

@@ -13,6 +13,7 @@ from indexer.engine.make.events import Event
 from indexer.store.roots import Root
 
 _NAMED: Final = 3
+"""Files of a batch that are named; the others are counted."""
 
 
 class BatchLines:
@@ -23,7 +24,7 @@ class BatchLines:
         self._lock = threading.Lock()
         self._files: list[str] = []
         self._made = self._known = self._failed = 0
-        self._moved = False
+        self._was_told = False
 
     def publish(self, root: Root, changes: list[Change]) -> None:
         """Called on the writing thread after a commit."""
@@ -32,7 +33,7 @@ class BatchLines:
                 # The next batch: what is told from now on belongs to it.
                 self._flush()
             self._files = _names(changes)
-            self._moved = True
+            self._was_told = True
 
     def publish_frames(self, events: list[Event]) -> None:
         """Called on the writing thread after frames were stored."""
@@ -41,7 +42,7 @@ class BatchLines:
             self._made += words.count("generated")
             self._known += words.count("reused") + words.count("carried")
             self._failed += words.count("failed")
-            self._moved = True
+            self._was_told = True
 
     def tick(self, *, is_busy: bool = False) -> None:
         """Show what has come to rest: nothing was told since this was called last.
@@ -49,11 +50,11 @@ class BatchLines:
         While frames are being made there is more to come, however long that takes.
         """
         with self._lock:
-            if not (self._moved or is_busy) and (
+            if not (self._was_told or is_busy) and (
                 self._files or self._made or self._known or self._failed
             ):
                 self._flush()
-            self._moved = False
+            self._was_told = False
 
     def _flush(self) -> None:
         self._show(batch_line(self._files, self._made, self._known, self._failed))

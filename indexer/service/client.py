@@ -145,9 +145,9 @@ class Client:
             with contextlib.suppress(MerkleError, KeyError, TypeError):
                 told = self.get("/v1/working", timeout=_TELLING)["working"]
                 # Its own work, or what is done before its turn comes.
-                told.sort(key=lambda one: one.pop("mark") != mark)
-                for one in told[:1]:
-                    meter.show(Reading(**{name: one[name] for name in Reading._fields}))
+                shown = min(told, key=lambda one: one["mark"] != mark, default=None)
+                if shown is not None:
+                    meter.show(Reading(**{name: shown[name] for name in Reading._fields}))
 
 
 def _connection() -> contextlib.closing[_socket.socket]:

@@ -23,7 +23,7 @@ class Cookies:
 
     @contextlib.contextmanager
     def sent(self) -> Iterator[threading.Event]:
-        """Write a cookie; what is given is set once it came by. OSError when it cannot be."""
+        """Write a cookie; the event is set once it came by. OSError where it cannot be written."""
         name = f"{os.getpid()}-{next(self._numbers)}"
         path = self._folder / name
         seen = self._waiting[name] = threading.Event()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from indexer.store.roots import Root
 
 QUEUE: Final = 10_000
+"""Events that wait for a reader at most."""
 
 
 def change_events(root: Root, changes: list[Change]) -> list[dict[str, Any]]:
@@ -82,25 +83,20 @@ class Broadcast:
     def publish(self, root: Root, changes: list[Change]) -> None:
         """Called on the writing thread after a commit."""
         if self._queues:
-            events = change_events(root, changes)
-            # A loop that has ended has no readers left.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._deliver, events)
+            self.publish_told(change_events(root, changes))
 
     def publish_frames(self, events: list[Event]) -> None:
         """Called on the writing thread after frames were stored."""
         if self._queues:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._deliver, frame_events(events))
+            self.publish_told(frame_events(events))
 
     def publish_session(self, name: str) -> None:
         """Called on any thread after a session was written to."""
-        if self._queues:
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._deliver, [session_event(name)])
+        self.publish_told([session_event(name)])
 
     def publish_told(self, events: list[dict[str, Any]]) -> None:
-        """Called on any thread with events that are whole."""
+        """Called on any thread with events as readers get them."""
+        # A loop that has ended has no readers left.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, events)
 

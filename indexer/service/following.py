@@ -112,7 +112,8 @@ class Following:
             if lines is not None:
                 with contextlib.suppress(OSError):
                     for line in lines:
-                        if line.startswith("data: "):
+                        # The last one of a service that was killed may be cut short.
+                        if line.startswith("data: ") and line.endswith("\n"):
                             self._tell(json.loads(line.removeprefix("data: ")))
                 self._leave()
             self._closed.wait(_PAUSE)

@@ -58,7 +58,7 @@ class Maintainer:
         self._types: dict[str, FrameType] | None = None
         self._calls: ModelCalls | None = None
         self._settings: LlmSettings | None = None
-        """Those that the calls are made with."""
+        """The settings that the calls are made with."""
         self._backoff = Backoff()
         """Questions that failed, and the server itself while it does."""
         self.again_at: float | None = None
@@ -69,8 +69,9 @@ class Maintainer:
         self.problem: str | None = None
         """Why declared frames cannot be kept, when the configuration is wrong."""
         self._held_back: dict[str, str | None] = {}
+        """Why models are not asked for a type, by its name."""
         self._version = -1
-        """Of the heads, when everything was last made."""
+        """The version of the heads when everything was last made."""
         self._only_indexing = False
         """Whether everything is made, and only postings and compacting are due."""
         self._code: CodePass | None = None
@@ -83,6 +84,7 @@ class Maintainer:
         self._unsigned: str | None = None
         """Why notes are not shared though they are to be."""
         self._noted = 0
+        """How many notes there had been when the courier was last told of some."""
 
     @property
     def owes(self) -> bool:
@@ -228,7 +230,7 @@ class Maintainer:
             courier.close()
 
     def _read_code(self) -> bool:
-        """With every frame made, find out what code says that came with none; True: some did."""
+        """With every frame made, find the facts of code that none of them needed; True: some."""
         if self._code is None:
             clock = self._engine.clock if self._engine.in_turns else None
             self._code = CodePass(self._engine.frames, clock)
@@ -252,27 +254,28 @@ class Maintainer:
         self.due = self.due or self._only_indexing
 
     def _compact_some(self) -> bool:
-        """With nothing else to do, a step of compacting where that pays; True: there is more."""
+        """With nothing else to do, compact a little where that pays; True where there is more."""
         # Imported late: a service answers before it has nothing else to do.
         from indexer.engine.durable.compact import SAVES_BETWEEN, Compaction, compacting_pays
 
-        engine, head = self._engine, self._engine.trees.head()
+        engine = self._engine
+        head = engine.trees.head()
         if self._compaction is None:
             if head is None or head.seq - self._looked_at < SAVES_BETWEEN:
                 return False
-            if self._engine.clock.monotonic() < self._compact_after:
+            if engine.clock.monotonic() < self._compact_after:
                 return False
             self._looked_at = head.seq
             if not compacting_pays(engine.trees, engine.database):
                 return False
             self._compaction, self._compacted_for = Compaction(engine.frames, engine.trees), 0.0
-        began = self._engine.clock.monotonic()
+        began = engine.clock.monotonic()
         try:
             done = self._compaction.step()
         except MerkleError:
             # Not worth a word to anybody unless the index fails too, which others will notice.
             done = True
-        self._compacted_for += self._engine.clock.monotonic() - began
+        self._compacted_for += engine.clock.monotonic() - began
         if done:
             self._leave_compaction()
         return not done

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from indexer.engine.workspace import Engine
 
 _MARKS: Final[dict[str, Shape]] = {"once": TEXT, "again": FLAG}
-"""With which a client makes sure that a request is carried out once."""
+"""Arguments with which a client makes sure that a request is carried out once."""
 
 _OF_THE_PROCESS: Final = ("engine", "progress")
-"""Parameters that are none of a client's business."""
+"""Parameters that the process gives, and no client."""
 
 
 class Signature(NamedTuple):

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 LONGEST: Final = 64
+"""Characters of an agent's id that is made from a name."""
 _SECONDS: Final = 5
+"""Seconds that git may take to tell a name."""
 _NOT_IN_IDS: Final = re.compile(r"[^a-z0-9_.@+-]+")
 
 

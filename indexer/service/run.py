@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,11 +19,8 @@ from indexer.store.lock import SERVICE_ROLE, holder, locked_by
 
 if TYPE_CHECKING:
     from indexer.service.ahead import Ahead
-    from indexer.service.serving import Page
+    from indexer.service.serving import Page, Tell
     from indexer.watch.debounce import Timing
-
-StatusLine = Callable[[str], None]
-
 
 _COLLECTED: Final = (20_000, 20, 20)
 """When cycles are looked for: of what a question makes hardly anything is one, and by default one
@@ -34,13 +31,13 @@ def run_service(
     root: Path,
     *,
     idle_exit: float | None = None,
-    on_status: StatusLine | None = None,
+    on_status: Tell | None = None,
     timing: Timing | None = None,
     rescan_every: float = 900.0,
     wait: float = 10.0,
-    on_batch: StatusLine | None = None,
+    on_batch: Tell | None = None,
     page: Page | None = None,
-    on_page: StatusLine | None = None,
+    on_page: Tell | None = None,
     ready: Sequence[str] | None = None,
     ahead: Ahead | None = None,
 ) -> None:
@@ -67,6 +64,8 @@ def run_service(
         # Commands that come from now on wait here rather than at the lock.
         _announce(listening)
         # Imported late: those commands are loaded at the same time.
+        import asyncio
+
         from indexer.service.ready_process import ReadyProcess
         from indexer.service.serving import serve
 
@@ -82,11 +81,13 @@ def run_service(
                 if ready is not None:
                     stack.enter_context(contextlib.closing(ReadyProcess(root, ready)))
 
-        serve(
-            engine, listening, timing=timing, rescan_every=rescan_every, ahead=ahead, page=page,
-            idle_exit=idle_exit, tell=on_status or (lambda text: None),
-            show=on_page or (lambda url: None), when_up=when_up, on_batch=on_batch,
-            told_to_end=told_to_end,
+        asyncio.run(
+            serve(
+                engine, listening, timing=timing, rescan_every=rescan_every, ahead=ahead,
+                page=page, idle_exit=idle_exit, tell=on_status or (lambda text: None),
+                show=on_page or (lambda url: None), when_up=when_up, on_batch=on_batch,
+                told_to_end=told_to_end,
+            )
         )  # fmt: skip
 
 

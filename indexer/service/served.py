@@ -28,9 +28,10 @@ IDLE_EXIT: Final = "10m"
 """How long a service that a client started stays when nobody asks it anything."""
 
 _PAUSE: Final = 0.02
-
+"""Seconds between two looks whether a service answers, or another client is done starting one."""
 
 _HEAD_START: Final = 30.0
+"""Seconds that a service which is started before anybody asks may take."""
 
 
 class ServedWorkspace(Workspace):

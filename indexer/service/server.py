@@ -33,7 +33,7 @@ from indexer.service.jobs import StoppingError, stopping
 from indexer.service.openapi import openapi_document
 from indexer.service.operations import OPERATIONS, Operation
 from indexer.service.request_values import MediaTypeError, TooLargeError, from_body, from_query
-from indexer.service.routes import EVENT_STREAM, FIXED, OF_SESSIONS, FixedRoute, SessionRoute
+from indexer.service.routes import EVENT_STREAM, FIXED, JSON, OF_SESSIONS, FixedRoute, SessionRoute
 from indexer.service.writing_thread import WritingThread
 
 T = TypeVar("T")
@@ -78,6 +78,7 @@ class Api:
         self._statuses = CapacityLimiter(MOST_STATUSES)
         self._queries = CapacityLimiter(MOST_QUERIES)
         self._waited_for: dict[threading.Event, CapacityLimiter | None] = {}
+        """What ends when its client leaves, by the event that tells it so."""
         self._meters: dict[Meter, tuple[str, str]] = {}
         """How far each request has come, with the operation and its client's mark."""
         self._leaving = False
@@ -131,9 +132,10 @@ class Api:
         }
         run = special.get(name) or self._in_one_go(operation)
         limiter = self._statuses if name == "status" else None
-        leaving = self._in_steps(operation) if operation.in_steps else None
+        # What ends when its client leaves.
+        breakable = self._in_steps(operation) if operation.in_steps else None
         if name == "sql":
-            leaving, limiter = self.sql, self._queries
+            breakable, limiter = self.sql, self._queries
 
         async def endpoint(request: Request) -> Response:
             with self.in_use(), self._metered(request, name) as meter:
@@ -142,8 +144,8 @@ class Api:
                         values = from_query(dict(request.query_params), operation.known)
                     else:
                         values = await from_body(request)
-                    if leaving is not None:
-                        told = await self._unless_gone(request, leaving, values, meter, limiter)
+                    if breakable is not None:
+                        told = await self._unless_gone(request, breakable, values, meter, limiter)
                         return _answer(200, told)
                     told = await to_thread.run_sync(run, values, meter, limiter=limiter)
                     return _answer(200, told)
@@ -310,7 +312,7 @@ class Api:
             operation.arguments(values)
             proved = self.writer.catch_up() if operation.disk else True
             start = partial(operation.start, self.engine, values, meter)
-            work = self._on_writing_thread(lambda: self._kept(start), proved)
+            work = self._on_writing_thread(lambda: self._written(start), proved)
             done = False
             try:
                 while not done and not gone.is_set():
@@ -336,13 +338,13 @@ class Api:
         """
         proved = self.writer.catch_up() if disk else True
         if writes:
-            return self._on_writing_thread(lambda: self._kept(lambda: work(self.engine)), proved)
+            return self._on_writing_thread(lambda: self._written(lambda: work(self.engine)), proved)
         if proved:
             return work(self.engine)
         return self._on_writing_thread(lambda: work(self.engine), proved)
 
-    def _kept(self, work: Callable[[], T]) -> T:
-        """A write, unless what it writes to is no longer where the next process would look."""
+    def _written(self, work: Callable[[], T]) -> T:
+        """Do a write, unless the index is no longer where the next process would look for it."""
         self.engine.disk.check_root()
         return work()
 
@@ -392,7 +394,7 @@ class Api:
 
     async def events(self, request: Request) -> Response:
         """The stream of changes."""
-        return StreamingResponse(self.broadcast.stream(), media_type="text/event-stream")
+        return StreamingResponse(self.broadcast.stream(), media_type=EVENT_STREAM)
 
 
 def error_document(error: MerkleError) -> dict[str, Any]:
@@ -425,7 +427,7 @@ def _refusal(error: MerkleError) -> Response:
 def _answer(status: int, document: Any) -> Response:
     # Escaped: a workspace's own path may hold bytes that are not UTF-8.
     body = json.dumps(document).encode()
-    return Response(body, status_code=status, media_type="application/json")
+    return Response(body, status_code=status, media_type=JSON)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

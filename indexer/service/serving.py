@@ -30,7 +30,8 @@ from indexer.service.server import Api
 from indexer.service.writing_thread import WritingThread
 from indexer.watch.debounce import Timing
 
-StatusLine = Callable[[str], None]
+Tell = Callable[[str], None]
+"""Shows people one line."""
 
 TERM_ANSWERS: Final = 0.5
 """Seconds that answers of models are waited for after SIGTERM; Ctrl-C waits longer."""
@@ -79,7 +80,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def serve(
+async def serve(
     engine: Engine,
     listening: Listening,
     *,
@@ -88,10 +89,10 @@ def serve(
     ahead: Ahead | None,
     page: Page | None,
     idle_exit: float | None,
-    tell: StatusLine,
-    show: StatusLine,
+    tell: Tell,
+    show: Tell,
     when_up: Callable[[], None],
-    on_batch: StatusLine | None,
+    on_batch: Tell | None,
     told_to_end: Sequence[int],
 ) -> None:
     """Serve an open workspace until there is a reason to stop; raises what stopped it by itself.
@@ -104,29 +105,6 @@ def serve(
     if on_batch is not None:
         engine.subscribers.append(lines.publish)
         engine.frame_subscribers.append(lines.publish_frames)
-    asyncio.run(
-        _serve(
-            engine, writer, listening, ending, page, idle_exit, tell, show, when_up, lines,
-            told_to_end,
-        )
-    )  # fmt: skip
-    if writer.fatal is not None:
-        raise writer.fatal
-
-
-async def _serve(
-    engine: Engine,
-    writer: WritingThread,
-    listening: Listening,
-    ending: Ending,
-    page: Page | None,
-    idle_exit: float | None,
-    tell: StatusLine,
-    show: StatusLine,
-    when_up: Callable[[], None],
-    lines: BatchLines,
-    told_to_end: Sequence[int],
-) -> None:
     loop = asyncio.get_running_loop()
     broadcast = Broadcast(loop)
     engine.subscribers.append(broadcast.publish)
@@ -156,6 +134,8 @@ async def _serve(
         for server, _ in servers:
             server.leave()
         await serving
+    if writer.fatal is not None:
+        raise writer.fatal
 
 
 def _stop(number: int, engine: Engine, stop: asyncio.Event, ending: Ending) -> None:
@@ -210,7 +190,7 @@ async def _follow(
     serving: asyncio.Future[list[None]],
     stop: asyncio.Event,
     idle_exit: float | None,
-    tell: StatusLine,
+    tell: Tell,
     when_up: Callable[[], None],
     lines: BatchLines,
 ) -> None:

@@ -65,7 +65,7 @@ _UNWRITTEN: Final = (UnwrittenError, JournalWriteError, JournalFileError)
 """The system lets nothing be written: no room, say, or no permission. That may pass."""
 
 _PASSING: Final = (*_UNWRITTEN, DamagedError)
-"""The same, or what DuckDB calls damage and a file that was opened anew does not show."""
+"""What may pass: that, or what DuckDB calls damage and a file opened anew does not show."""
 
 _NOT_NOTICED: Final = "a change made on purpose was not noticed"
 
@@ -99,6 +99,7 @@ class WritingThread:
         """The folders that the present look has been through."""
         self._cookies = Cookies(engine.layout.cookies)
         self._told = 0
+        """How many events have come, for who waits whether more do."""
         self._trouble: MerkleError | None = None
         """Why the workspace or the database cannot be worked with now."""
         self._unproven: str | None = None
@@ -197,7 +198,7 @@ class WritingThread:
             if isinstance(self._trouble, UnavailableError) or self._may_try_again():
                 return self.call(self._try_again)
             return False
-        if self._mounts.moved():
+        if self._mounts.have_changed():
             self.lost("something was mounted or unmounted")
         if self._watcher is None:
             # Between two watchers a scan is under way; without any, nothing can be proved.
@@ -229,7 +230,7 @@ class WritingThread:
                 return False
         return (
             self._degraded() is None
-            and not self.engine.disk.scopes.exclude_moved()
+            and not self.engine.disk.scopes.exclude_changed()
             and not untold(self.engine.root, self.engine.recorded)
         )
 
@@ -427,7 +428,7 @@ class WritingThread:
     def _process_pending(self) -> None:
         started = self.engine.clock.monotonic()
         with self._wake:
-            if self.engine.disk.scopes.exclude_moved():
+            if self.engine.disk.scopes.exclude_changed():
                 self._debounce.add_everything(started)
             pending = self._debounce.take()
             self._looking = True
@@ -488,7 +489,7 @@ class WritingThread:
         # Good for the very first look only.
         ahead, self._ahead = self._ahead, None
         self.engine.disk.check_root()
-        self._mounts.moved()
+        self._mounts.have_changed()
         known = ahead.take() if ahead is not None else None
         self._restart_watcher(known)
         with contextlib.ExitStack() as stack:

@@ -16,6 +16,7 @@ GRACE_SECONDS: Final = 3600.0
 """A body so young may be about to be named by an entry: sweeping leaves it."""
 
 LAST_GENERATION: Final = (1 << 31) - 1
+"""The highest generation that is believed of a row."""
 
 NOTE_BEGINS: Final = b'{"agent":'
 """What the body of every note begins with; few results do."""
@@ -162,7 +163,7 @@ class SharedStore(Protocol):
 
 
 def readable(descriptors: Sequence[int], seconds: float) -> set[int]:
-    """Those of some descriptors that have something to read, after so long at most."""
+    """The descriptors that have something to read, as soon as one has, or after so long."""
     poll = select.poll()
     for one in descriptors:
         poll.register(one, select.POLLIN)

@@ -87,7 +87,7 @@ class Client:
         self.refused: Counter[str] = Counter()
         """Rows that were not believed, by reason."""
         self.problem: SharedError | None = None
-        """Why the store was last not to be used."""
+        """Why the store could not be used when it was last tried."""
         self.may_write = not member.read_only
         self._seal = Seal(member.namespace, member.team_key)
         self._broken: set[bytes] = set()
@@ -251,7 +251,7 @@ class Client:
         """Talk to the store, connecting first; once more when an old connection had died."""
         if self.is_resting:
             assert self.problem is not None
-            # The same one each time, and without the frames of everybody who was told before.
+            # One error is raised again and again: it must not collect a traceback of each time.
             raise self.problem.with_traceback(None)
         fresh = self._store is None
         try:

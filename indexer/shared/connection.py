@@ -24,7 +24,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     longest_silence: float
 
     def wait(self, gen: Generator[Any, Any, Result], *args: Any, **options: Any) -> Result:
-        """Run one conversation to its end."""
+        """Run one conversation with the server to its end, and give up where it falls silent."""
         try:
             return super().wait(_while_heard(gen, self.longest_silence), *args, **options)
         except _SilentError:
@@ -36,7 +36,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 class _SilentError(Exception):
-    """Nothing was heard for too long."""
+    """The server was silent for too long."""
 
 
 def _while_heard(gen: Generator[Any, Any, Result], longest: float) -> Generator[Any, Any, Result]:

@@ -29,7 +29,7 @@ def masked(url: str | None) -> str | None:
 
 
 def _parts(url: str) -> tuple[str, str, str, str]:
-    """Scheme, user with password, place and options; no address is too odd to be cut."""
+    """Scheme, user with password, place and options; never fails, however odd an address is."""
     scheme, _, rest = url.partition("://")
     before, _, query = rest.partition("?")
     user, _, place = before.rpartition("@")

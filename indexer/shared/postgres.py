@@ -34,10 +34,10 @@ from indexer.shared.schema import BEGINS_AS_NOTE, MIGRATIONS, NAMED, NOTES, VERS
 
 CHANNEL: Final = "merkle_entries"
 NOTES_CHANNEL: Final = "merkle_notes"
-"""Of its own: whoever waits for notes need not look whenever results come."""
+"""A channel of its own: whoever waits for notes need not look whenever results come."""
 
 _ATTEMPTS: Final = 8
-"""How often that is tried which loses against another client."""
+"""How often a change is tried that loses against another client."""
 
 Result = TypeVar("Result")
 

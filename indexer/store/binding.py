@@ -86,7 +86,7 @@ def is_bound(folder: Path, index_id: str) -> bool:
     if not same_folder and not same_path:
         return False
     moved = not (same_folder and same_path)
-    if moved or _git_moved(folder, noted):
+    if moved or _git_was_used(folder, noted):
         refuse_tracked(folder)
         # This is its place from now on, and git had its say.
         with contextlib.suppress(OSError):
@@ -108,8 +108,8 @@ def refuse_tracked(folder: Path) -> None:
             raise TrackedIndexError(folder)
 
 
-def _git_moved(folder: Path, noted: Path) -> bool:
-    """Whether git has written its own index since the place was noted."""
+def _git_was_used(folder: Path, noted: Path) -> bool:
+    """Whether git has written its own index since the place was noted, as far as can be told."""
     for above in folder.parents:
         own = above / ".git"
         if own.is_dir():

@@ -19,21 +19,25 @@ _SYMBOL: Final = (
     "kind, name, symbol, signature, doc, line, end_line, first_byte, last_byte, sha256, parent"
 )
 
+_FACTS: Final = "SELECT content_id, ending, number, language, print FROM code_facts"
 _COMPLETE: Final = "facts_complete "
+"""What the key in the meta table begins with that `note_complete` sets."""
 
 _LEAST_GUESSED: Final = 6
 """Letters of a name that may be misspelled; a shorter one is too near to others."""
 _MOST_GUESSED: Final = 3
+"""Names that are offered instead of one."""
 
 
 class KnownFacts(NamedTuple):
-    """Facts that are stored, and by what they were made."""
+    """Facts that are stored, without their symbols."""
 
     content_id: ContentId
     ending: str
     number: int
     language: str
     print: int
+    """As in `CodeFacts`."""
 
 
 class FoundSymbol(NamedTuple):
@@ -58,18 +62,12 @@ class CodeStore:
 
     def known(self) -> Iterator[KnownFacts]:
         """All facts, oldest first."""
-        return map(
-            KnownFacts._make,
-            self._database.stream(
-                "SELECT content_id, ending, number, language, print FROM code_facts ORDER BY number"
-            ),
-        )
+        return map(KnownFacts._make, self._database.stream(f"{_FACTS} ORDER BY number"))
 
     def known_of(self, key: FactsKey) -> KnownFacts | None:
         """The facts of one content, those that were made last."""
         rows = self._database.rows(
-            "SELECT content_id, ending, number, language, print FROM code_facts"
-            " WHERE content_id = ? AND ending = ? ORDER BY number DESC LIMIT 1",
+            f"{_FACTS} WHERE content_id = ? AND ending = ? ORDER BY number DESC LIMIT 1",
             list(key),
         )
         return KnownFacts._make(rows[0]) if rows else None
@@ -80,17 +78,13 @@ class CodeStore:
         if not contents:
             return []
         chosen, given = among("BLOB", contents)
-        rows = self._database.rows(
-            "SELECT content_id, ending, number, language, print FROM code_facts"
-            f" WHERE content_id {chosen} ORDER BY number",
-            given,
-        )
+        rows = self._database.rows(f"{_FACTS} WHERE content_id {chosen} ORDER BY number", given)
         return list(map(KnownFacts._make, rows))
 
     def complete_at(self, by: str, root: ContentId) -> int | None:
-        """The root recorded last at which no file lacked its facts; None where `root` is no newest.
+        """The number of the last root at which no file lacked its facts; None where nobody knows.
 
-        `by` stands for all that decides which files have facts, and which.
+        `root` has to be the newest; `by` stands for all that decides which facts files have.
         """
         rows = self._database.rows(
             "SELECT value, (SELECT max(number) FROM code_facts) FROM meta WHERE key = ? AND ? ="
@@ -137,7 +131,7 @@ class CodeStore:
         return {number: tuple(symbols) for number, symbols in found.items()}
 
     def spans(self, numbers: Iterable[int]) -> dict[int, bytes]:
-        """The same with what a question needs alone, packed, as `unpack_spans` reads it."""
+        """The spans of the symbols of some facts, packed for `unpack_spans`."""
         wanted = list(dict.fromkeys(numbers))
         if not wanted:
             return {}
@@ -146,12 +140,11 @@ class CodeStore:
             f"SELECT number, spans FROM code_facts WHERE number {chosen}", given
         )
         found: dict[int, bytes] = dict.fromkeys(wanted, b"") | dict(rows)
+        # Facts of before there were spans have the rows of their symbols alone.
         before = [number for number, packed in found.items() if packed is None]
-        return found | self._packed(before) if before else found
-
-    def _packed(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """The same of facts that have the rows of their symbols alone."""
-        return {number: pack_spans(symbols) for number, symbols in self.symbols(numbers).items()}
+        for number, symbols in self.symbols(before).items():
+            found[number] = pack_spans(symbols)
+        return found
 
     def declared(
         self, wanted: Iterable[tuple[int, str]]
@@ -227,8 +220,7 @@ class CodeStore:
     def facts(self, numbers: Iterable[int]) -> list[KnownFacts]:
         """Some facts by their numbers, oldest first."""
         rows = self._database.rows(
-            "SELECT content_id, ending, number, language, print FROM code_facts"
-            " WHERE number IN (SELECT unnest(?::UINTEGER[])) ORDER BY number",
+            f"{_FACTS} WHERE number IN (SELECT unnest(?::UINTEGER[])) ORDER BY number",
             [list(dict.fromkeys(numbers))],
         )
         return list(map(KnownFacts._make, rows))

@@ -23,7 +23,9 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 _PIECE: Final = 20_000
+"""Rows that are fetched at once."""
 _FEW: Final = 4
+"""Rows that are added by one statement rather than by an appender."""
 
 _SETTINGS: Final = (
     "PRAGMA disable_checkpoint_on_shutdown",
@@ -168,8 +170,7 @@ class Database:
             with contextlib.suppress(OSError):
                 os.mkdir(SPILL, PRIVATE_FOLDER, dir_fd=self._folder)
             self._connect()
-            # By name: a rewriting puts another connection in its place.
-            opening.callback(lambda: self._disconnect())
+            opening.callback(self._disconnect)
             self._make_private()
             if not os.path.samestat(os.fstat(self._folder), os.lstat(path.parent)):
                 raise DatabaseError(f"{path.parent} was replaced while it was opened")
@@ -183,7 +184,7 @@ class Database:
         self._room = Room(self._connection, self._most_memory, self.size, self._at_rest)
 
     def serve(self) -> None:
-        """Keep from now on as little at rest as does for a service."""
+        """From now on use as little memory at rest as a service can do with."""
         self._at_rest = SERVED
         self._room.rest_with(SERVED)
 
@@ -271,7 +272,7 @@ class Database:
 
     @contextlib.contextmanager
     def roomy(self, doing: str = "cannot read the index") -> Iterator[duckdb.DuckDBPyConnection]:
-        """The same for what cannot be done again, with all the memory that there is for it."""
+        """A cursor for what cannot be done again, with all the memory that there is for it."""
         with self._translated(doing), self._room.taken(), self.reading() as cursor:
             yield cursor
 
@@ -305,7 +306,7 @@ class Database:
             )
 
     def with_room_if_needed(self, read: Callable[[], T]) -> T:
-        """What a reading gives, which is done again with room where it does not do without."""
+        """What a reading gives; where it runs out of memory, it is done again with more."""
         try:
             return read()
         except duckdb.OutOfMemoryException:

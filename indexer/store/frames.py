@@ -48,13 +48,13 @@ class FrameBatch:
     frames: list[Frame] = field(default_factory=list)
     bodies: dict[BodyHash, str] = field(default_factory=dict)
     heads: dict[HeadKey, Head] = field(default_factory=dict)
-    """Of what generators keep."""
+    """The new heads that generators keep."""
     notes: list[NoteState] = field(default_factory=list)
     """What becomes of notes, in order."""
     memo: dict[MemoKey, tuple[int, BodyHash | None]] = field(default_factory=dict)
     inputs: dict[bytes, InputList] = field(default_factory=dict)
     models: dict[tuple[MemoKey, int], ModelResult] = field(default_factory=dict)
-    """By key and generation: each one was paid for."""
+    """What models wrote, by key and generation: each result was paid for."""
     agents: list[Agent] = field(default_factory=list)
     due: list[tuple[MemoKey, int]] = field(default_factory=list)
     """Keys with generations that the team is to be given."""
@@ -140,6 +140,7 @@ _FRAME_COLUMNS: Final = (
 )
 
 _ACTIONS: Final = {action.value: action for action in Action}
+"""Looking an action up is cheaper than making it from its word."""
 _HEADS: Final = (
     "SELECT path, type, agent, frame_id, basis, content, verified, config, action FROM head_log"
     " {where} QUALIFY row_number() OVER (PARTITION BY path, type, agent ORDER BY seq DESC) = 1"
@@ -180,17 +181,8 @@ class FrameStore:
         """Every head that a generator keeps; what many have alike is one object in memory."""
         same: dict[bytes | None, bytes | None] = {}
         words: dict[str, str] = {}
-        for (
-            path,
-            kind,
-            agent,
-            frame,
-            basis,
-            content,
-            verified,
-            config,
-            action,
-        ) in self._database.stream(_HEADS.format(where="")):
+        for row in self._database.stream(_HEADS.format(where="")):
+            path, kind, agent, frame, basis, content, verified, config, action = row
             shared = same.setdefault(config, config)
             head = Head(frame, basis, content, verified, shared, _ACTIONS[action])
             yield (path, words.setdefault(kind, kind), words.setdefault(agent, agent)), head
@@ -199,7 +191,7 @@ class FrameStore:
         """The notes that count, of one path or all, the one that was written last at the end."""
         if path is None:
             return self._notes([], where="n.live")
-        # The newest of each is found here: of a few rows that takes less than to plan it.
+        # The newest row of each is found here: with few rows, DuckDB takes longer to plan that.
         rows = self._database.rows(
             "SELECT f.path, f.type, f.agent, f.frame_id, f.basis, f.content, NULL, NULL, n.action,"
             " n.live, n.superseded_by, n.seq, n.rowid FROM note_log n"
@@ -272,7 +264,7 @@ class FrameStore:
 
     def heads_at(self, places: Sequence[str]) -> dict[HeadKey, Head]:
         """The heads that generators keep at some paths."""
-        # The newest is found here: of a few rows that takes less than to plan it.
+        # The newest row is found here: with few rows, DuckDB takes longer to plan that.
         chosen, given = among("VARCHAR", places)
         rows = self._database.rows(
             "SELECT path, type, agent, frame_id, basis, content, verified, config, action, seq"
@@ -333,7 +325,7 @@ class FrameStore:
         return {BodyHash(row[0]) for row in rows}
 
     def made_at(self, wanted: Iterable[FrameId]) -> dict[FrameId, int]:
-        """The sequence numbers at which some frames were first stored."""
+        """The numbers of the batches with which some frames were first stored."""
         hashes = list(dict.fromkeys(wanted))
         if not hashes:
             return {}
@@ -455,7 +447,7 @@ class FrameStore:
         return {FrameId(row[0]) for row in rows}
 
     def inputs_among(self, wanted: Collection[bytes]) -> set[bytes]:
-        """Those of some lists of inputs that are stored."""
+        """The lists of inputs, out of some, that are stored."""
         rows = self._database.rows(
             "SELECT hash FROM input_lists WHERE hash IN (SELECT unnest(?::BLOB[]))", [list(wanted)]
         )
@@ -519,7 +511,7 @@ class FrameStore:
         return map(_stored, self._database.stream(ordered))
 
     def head_before(self, key: HeadKey, head: FrameId) -> StoredFrame | None:
-        """The frame that a slot pointed to before it came to point to its present one."""
+        """The frame that a head pointed to before the present one."""
         rows = self._database.rows(
             "SELECT frame_id FROM head_log WHERE path = ? AND type = ? AND agent = ?"
             " AND frame_id <> ? ORDER BY seq DESC LIMIT 1",
@@ -582,7 +574,7 @@ class FrameStore:
     def agents(self) -> dict[str, Agent]:
         """Registered agents by id."""
         rows = self._database.rows("SELECT id, role, capabilities, seq, rowid FROM agent_log")
-        # Again the newest of few, in the order of their ids.
+        # In order of ids, and of one id the newest row last, which is the one that stays.
         rows.sort(key=lambda row: (row[0], *row[3:]))
         return {id_: Agent(id_, role, tuple(able or ())) for id_, role, able, *_ in rows}
 

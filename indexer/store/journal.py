@@ -139,6 +139,7 @@ class Journal:
     def try_writing(self) -> None:
         """Find out whether records could be written, leaving none."""
         with self._lock:
+            self._check_open()
             try:
                 # Without an end of line: a kill in between leaves what opening cuts off.
                 _write_all(self._descriptor, b" " * _PROBE, self._tail.end)
@@ -166,9 +167,13 @@ class Journal:
                 self._refusal = "it is closed"
                 os.close(self._descriptor)
 
-    def _write(self, payloads: list[bytes]) -> None:
+    def _check_open(self) -> None:
+        """Raise unless the descriptor is the journal's own, and what is in the file is known."""
         if self._refusal is not None:
             raise JournalWriteError(f"the journal takes no more records: {self._refusal}")
+
+    def _write(self, payloads: list[bytes]) -> None:
+        self._check_open()
         # Never right after a header: a segment holds at least one record.
         if self._tail.end > max(self._segment_bytes, _MAX_HEADER_BYTES):
             self._begin_segment()
@@ -179,7 +184,7 @@ class Journal:
         state = os.fstat(self._descriptor)
         if state.st_nlink == 0 or state.st_size != before.end:
             self._refusal = "somebody else removed or changed its file"
-            raise JournalWriteError(f"the journal takes no more records: {self._refusal}")
+            self._check_open()
         try:
             _write_all(self._descriptor, lines, before.end)
             _sync(self._descriptor)

@@ -11,7 +11,7 @@ from indexer.core.hashing import DEFAULT_HASH, workspace_hash
 from indexer.errors import CorruptError, NoWorkspaceError, UncheckedError, UsageError
 from indexer.store.atomic import write_atomically
 from indexer.store.binding import ForeignIndexError, bind, is_bound
-from indexer.store.noted import Note, Noted
+from indexer.store.noted import LastKnown, Noted
 from indexer.store.own_folder import PRIVATE_FILE, PRIVATE_FOLDER, own_folder, read_own_file
 from indexer.store.utf8_folder import Utf8Folder
 
@@ -114,7 +114,7 @@ class Format(NamedTuple):
     hash_name: str
     version: int = FORMAT
     ids: tuple[str, ...] = ()
-    """What it is known by where it was made or adopted, newest first; older ones have none."""
+    """Ids that are noted where it was made or adopted, newest first; those of old have none."""
 
 
 def is_initialised(root: Path) -> bool:
@@ -170,7 +170,7 @@ def record_format(root: Path, chosen: Format) -> Format:
         recorded = {"format": chosen.version, "hash": chosen.hash_name, "ids": ids}
         text = json.dumps(recorded).encode() + b"\n"
         write_atomically(layout.format_file, text, mode=PRIVATE_FILE)
-        _note(layout, Note(chosen.version, chosen.hash_name, ids[0]))
+        _note(layout, LastKnown(chosen.version, chosen.hash_name, ids[0]))
     except OSError as error:
         raise UncheckedError(
             f"cannot create {FOLDER} in {root}: {error.strerror or error}",
@@ -179,8 +179,8 @@ def record_format(root: Path, chosen: Format) -> Format:
     return Format(chosen.hash_name, chosen.version, ids)
 
 
-def _note(layout: Layout, now: Note) -> None:
-    """Note what an index is from now on; how far its history went stays."""
+def _note(layout: Layout, now: LastKnown) -> None:
+    """LastKnown what an index is from now on; how far its history went stays."""
     noted = Noted(layout.noted)
     before = noted.read()
     noted.write(now if before is None else now._replace(seq=before.seq, root=before.root))

@@ -25,7 +25,7 @@ AT_REST: Final = 32_000_000
 """Bytes that suffice for an index of 100,000 nodes; what a query needs beyond it is spilled."""
 
 SERVED: Final = 16 << 20
-"""The same in a service, which has in memory what it is asked for most."""
+"""Bytes at rest in a service, which keeps what it is asked for most in its own memory."""
 
 KEPT_WHOLE: Final = 64 << 20
 """Bytes of an index that may be kept as a whole, so that its limit never changes."""
@@ -78,7 +78,7 @@ class Room:
                     self._lower()
 
     def rest_with(self, rest: int) -> None:
-        """From now on so much at rest."""
+        """Set how many bytes may be used at rest from now on."""
         with self._lock:
             self._rest = rest
             if not self._inside:
@@ -89,7 +89,7 @@ class Room:
         self._cursor.close()
 
     def _raise(self) -> None:
-        """Saying so takes memory too: where others have all of it, once they give some back."""
+        """Allow the most. That takes memory, too: where others have all of it, wait for them."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:

@@ -22,7 +22,7 @@ _SIZE: Final = 256
 """Bytes of the file, more than a note ever has: what is written covers what was there."""
 
 
-class Note(NamedTuple):
+class LastKnown(NamedTuple):
     """The format of an index, its newest id, and its newest root with its number (0: none yet)."""
 
     version: int
@@ -44,34 +44,34 @@ class LostRoots(NamedTuple):
 class Noted:
     """The file of one workspace; only the owner of the index writes it."""
 
-    def __init__(self, path: Path, of: Note | None = None) -> None:
+    def __init__(self, path: Path, of: LastKnown | None = None) -> None:
         self._path = path
         self._of = of
         """What the index is, for whoever notes its roots."""
         self._descriptor: int | None = None
 
-    def read(self) -> Note | None:
+    def read(self) -> LastKnown | None:
         """What was noted last; None where there is nothing that holds."""
         with contextlib.suppress(OSError, ValueError):
-            text, _, proof = read_own_file(self._path).decode("ascii").strip().rpartition(" ")
-            if _proof(text) == proof:
+            text, _, checksum = read_own_file(self._path).decode("ascii").strip().rpartition(" ")
+            if _checksum(text) == checksum:
                 version, hash_name, index_id, seq, root = text.split(" ")
-                return Note(
+                return LastKnown(
                     int(version), hash_name, index_id, int(seq), NodeId(bytes.fromhex(root))
                 )
         return None
 
-    def write(self, note: Note) -> None:
-        """Note it; where that cannot be done, less is known after a loss."""
+    def write(self, note: LastKnown) -> None:
+        """LastKnown it; where that cannot be done, less is known after a loss."""
         text = " ".join([*map(str, note[:4]), note.root.hex()])
         with contextlib.suppress(OSError):
             if self._descriptor is None:
                 with own_folder(self._path.parent) as folder:
                     self._descriptor = open_own_file(folder, self._path, os.O_WRONLY | os.O_CREAT)
-            os.pwrite(self._descriptor, f"{text} {_proof(text)}".ljust(_SIZE).encode(), 0)
+            os.pwrite(self._descriptor, f"{text} {_checksum(text)}".ljust(_SIZE).encode(), 0)
 
     def note_root(self, seq: int, root: NodeId) -> None:
-        """Note the newest root."""
+        """LastKnown the newest root."""
         if self._of is not None:
             self.write(self._of._replace(seq=seq, root=root))
 
@@ -82,5 +82,5 @@ class Noted:
             self._descriptor = None
 
 
-def _proof(text: str) -> str:
+def _checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -29,8 +29,8 @@ _HEADER: Final = re.compile(rb"merkle pack ([1-9][0-9]{0,8})\n")
 _FORMAT: Final = 1
 SEGMENT_HEADER: Final = re.compile(rb"merkle journal 1 ([1-9][0-9]{0,17}) ([0-9a-f]{32})\n")
 # Quotes are escaped inside a payload, so this finds the start of a record and nothing else.
-_HEAD: Final = re.compile(rb'(?=[1-9][0-9]{0,17} [0-9a-f]{16}:[0-9a-f]{32} \{")')
-_HEAD_BYTES: Final = 51
+_START_OF_RECORD: Final = re.compile(rb'(?=[1-9][0-9]{0,17} [0-9a-f]{16}:[0-9a-f]{32} \{")')
+_START_BYTES: Final = 51
 
 
 class RecordError(UsageError):
@@ -207,16 +207,14 @@ def _bad_line(
 
 def _rescue(text: bytes) -> Iterator[Record]:
     """Intact records inside a bad line, such as those around a newline that was lost."""
-    heads = [match.start() for match in _HEAD.finditer(text)]
+    starts = [match.start() for match in _START_OF_RECORD.finditer(text)]
     end = len(text) - text.endswith(b"\n")
     done = 0
-    for position, start in enumerate(heads):
+    for position, start in enumerate(starts):
         if start < done:
             continue
-        # Stray digits before a number make several heads of one.
-        later = [
-            head - 1 for head in heads[position + 1 : position + 40] if head > start + _HEAD_BYTES
-        ]
+        # Stray digits before a number make several starts of one.
+        later = [at - 1 for at in starts[position + 1 : position + 40] if at > start + _START_BYTES]
         for stop in (*later, end, end - 1):
             if record := parse_line(text[start:stop]):
                 yield record

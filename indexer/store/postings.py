@@ -62,7 +62,7 @@ _BYTES: Final = [bytes((value,)) for value in range(256)]
 
 
 def nothing() -> Found:
-    """Nobody."""
+    """No file and no body."""
     return array("I"), bytearray()
 
 
@@ -153,7 +153,7 @@ class PostingStore:
         """How much had been written when that was found."""
 
     def find(self, space: int, terms: Iterable[int]) -> dict[int, Found]:
-        """Who has each of some terms, by number, dead ones included; not to be changed."""
+        """Who has each term, dropped files and bodies included; what this gives is not changed."""
         wanted = list(dict.fromkeys(terms))
         # Before it is read: what is written meanwhile makes it old.
         writes = self._database.writes
@@ -191,8 +191,8 @@ class PostingStore:
                     question, [one for term in wanted for one in (space, term)]
                 )
             else:
-                # The same for many at once, which the scan is told of as it begins. Of a list that
-                # is written out it tells afterwards.
+                # As a list that is given, the scan knows the terms when it begins; one that is
+                # written out is compared with the rows afterwards.
                 rows = self._database.rows(
                     f"{each} IN (SELECT unnest(?::UINTEGER[]))", [space, wanted]
                 )
@@ -217,7 +217,7 @@ class PostingStore:
         return terms
 
     def _part(self, part: int, parts: int, space: int) -> list[PostingRow]:
-        """A share of all postings; they are too many to hold at once."""
+        """One part of all postings of a space; all are too many to hold at once."""
         rows = self._database.rows(
             "SELECT term, space, numbers, gains FROM postings WHERE term % ? = ? AND space = ?",
             [parts, part, space],

@@ -1,4 +1,4 @@
-"""What is true now, as tables of one connection: the files with their facts, the frames that count.
+"""What is true now, as tables of one connection: the files with their facts, live frames.
 
 The logs hold all that ever was. A question without a service asks what of it is the present, and
 the database tells that in a tenth of the time that loading everything would take.
@@ -57,7 +57,7 @@ _FRAME: Final = "rowid, seq, path, type, agent, frame_id, content"
 
 
 class PresentFrame(NamedTuple):
-    """A frame that counts, and its place in the log."""
+    """A live frame, and its place in the log."""
 
     place: int
     seq: int
@@ -195,19 +195,19 @@ class Present:
     # -- frames
 
     def frame_ids(self) -> bytes:
-        """The FrameIDs of all frames that count, one after the other, in sequence order."""
+        """The FrameIDs of all live frames, one after the other, as they were stored."""
         self._load()
         return self._ids
 
     def has_all_frames(self) -> bool:
-        """Whether every frame that counts is there: of a damaged index some may be missing."""
+        """Whether every live frame is there: of a damaged index some may be missing."""
         lost = self._rows(
             "SELECT 1 FROM counting WHERE frame_id NOT IN (SELECT frame_id FROM frame_log) LIMIT 1"
         )
         return not lost
 
     def count(self) -> int:
-        """How many frames count."""
+        """How many frames are live."""
         return len(self._load())
 
     def _load(self) -> array[int]:
@@ -219,18 +219,18 @@ class Present:
         return self._places
 
     def frames(self, first: int, count: int) -> list[PresentFrame]:
-        """Some of the frames that count, in sequence order."""
+        """Some of the live frames, in the order in which they were stored."""
         places = self._load()[first : first + count]
         found = {row[0]: PresentFrame(*row) for row in self._frames(places)}
         return [found[place] for place in places]
 
     def _frames(self, places: Iterable[int]) -> list[Row]:
-        # Written out, so that the scan passes by what none of them is in.
+        # Written out: then the scan passes by the parts of the table that have none of them.
         listed = ", ".join(map(str, places))
         return self._rows(f"SELECT {_FRAME} FROM frame_log WHERE rowid IN ({listed})")
 
     def frames_at(self, paths: Iterable[str]) -> list[PresentFrame]:
-        """The frames at some paths that count, in order of path, type, agent and id."""
+        """The live frames at some paths, in order of path, type, agent and id."""
         rows = self._rows(
             f"SELECT {_FRAME} FROM frame_log WHERE path IN (SELECT unnest(?::VARCHAR[]))"
             " ORDER BY path, type, agent, frame_id",
@@ -241,7 +241,7 @@ class Present:
     def frames_with(
         self, bodies: Iterable[int], not_by: Iterable[str]
     ) -> list[tuple[int, PresentFrame]]:
-        """The frames that have the bodies of some numbers, but for those of some agents."""
+        """The live frames that have the bodies of some numbers, but for those of some agents."""
         listed = ", ".join(map(str, sorted(bodies)))
         if not listed:
             return []

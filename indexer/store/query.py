@@ -29,7 +29,7 @@ class QueryError(UsageError):
 
 
 class LeftError(QueryError):
-    """Nobody waits for the answer any more."""
+    """The client of a query left before it ended."""
 
     code = "left"
 
@@ -54,7 +54,7 @@ def run_query(
         )
         watch.start()
         try:
-            columns, rows = database.with_room_if_needed(lambda: _asked(cursor, query, limit + 1))
+            columns, rows = database.with_room_if_needed(lambda: _select(cursor, query, limit + 1))
         except duckdb.InterruptException as error:
             if gone.is_set():
                 raise LeftError("nobody waits for the query any more") from error
@@ -69,10 +69,7 @@ def run_query(
                     "a time with a zone cannot be given back as it is",
                     hint="CAST(… AS VARCHAR) gives its text, CAST(… AS TIMESTAMP) the time itself",
                 ) from error
-            raise QueryError(
-                str(error).strip(),
-                hint=VIEWS,
-            ) from error
+            raise QueryError(str(error).strip(), hint=VIEWS) from error
         finally:
             done.set()
             gone.set()
@@ -80,7 +77,7 @@ def run_query(
     return columns, [[_json(value) for value in row] for row in rows[:limit]], len(rows) > limit
 
 
-def _asked(
+def _select(
     cursor: duckdb.DuckDBPyConnection, query: str, limit: int
 ) -> tuple[list[str], list[Row]]:
     cursor.execute("BEGIN TRANSACTION READ ONLY")
@@ -110,10 +107,7 @@ def _refuse_all_but_one_select(cursor: duckdb.DuckDBPyConnection, query: str) ->
     except duckdb.Error as error:
         raise QueryError(str(error).strip()) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise QueryError(
-            "only a single SELECT is allowed",
-            hint=VIEWS,
-        )
+        raise QueryError("only a single SELECT is allowed", hint=VIEWS)
 
 
 def _json(value: object) -> Any:

@@ -90,7 +90,7 @@ class Rewriting:
         _sync(str(database.rewritten))
 
     def leave(self) -> None:
-        """Give it up; the index is as it was."""
+        """Give the new file up; the index is as it was."""
         if self._is_attached:
             self._is_attached = False
             with contextlib.suppress(duckdb.Error), self._database.reading() as cursor:

@@ -25,7 +25,7 @@ class NotesStanding(NamedTuple):
 
 
 class ShareQueue:
-    """The queue in the database. `FrameStore.record` adds to it, with the results themselves."""
+    """What is due. `FrameStore.record` adds to it, in the transaction that stores the results."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

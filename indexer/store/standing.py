@@ -60,7 +60,7 @@ def stamp_of(layout: Layout) -> list[int] | None:
 
 
 def journal_stamp(layout: Layout) -> list[list[Any]]:
-    """The same of the journal: its files, and what a rewriting left that was broken off."""
+    """What tells one state of the journal from another: its files, and those of a replacement."""
     found = []
     for folder in (layout.journal, *layout.folder.glob(layout.journal.name + ".*")):
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -74,8 +74,8 @@ def journal_stamp(layout: Layout) -> list[list[Any]]:
 def read_standing(layout: Layout) -> Standing | None:
     """What stands; None where nothing does, or for another state of the database."""
     try:
-        text, _, proof = read_own_file(layout.standing).rpartition(b"\n")
-        if _digest(text).hex().encode() != proof:
+        text, _, checksum = read_own_file(layout.standing).rpartition(b"\n")
+        if _digest(text).hex().encode() != checksum:
             return None
         found = json.loads(text)
         if found["made_by"] != _MADE_BY or found["database"] != stamp_of(layout):
@@ -109,14 +109,14 @@ def write_standing(layout: Layout, standing: Standing) -> None:
         "counts": standing.counts,
     }
     text = json.dumps(document).encode()
-    proof = _digest(text).hex().encode()
+    checksum = _digest(text).hex().encode()
     # Where it cannot be written, the database is opened next time.
     with contextlib.suppress(OSError):
-        _write(layout.standing, text + b"\n" + proof)
+        _write(layout.standing, text + b"\n" + checksum)
 
 
 def forget_standing(layout: Layout) -> None:
-    """Nothing is known to stand any more: the database is about to be written to."""
+    """Remove what was said to stand: the database is about to be written to."""
     with contextlib.suppress(OSError):
         os.unlink(layout.standing)
 

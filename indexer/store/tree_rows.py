@@ -65,8 +65,7 @@ def kind_of(code: int) -> Kind:
 
 def _build(algorithm: WorkspaceHash, children: dict[str, dict[str, Entry]]) -> Tree:
     """Fold folders into their parents, deepest first."""
-    by_depth = sorted(children, key=lambda path: path.count("/") + bool(path), reverse=True)
-    for path in by_depth:
+    for path in sorted(children, key=paths.depth, reverse=True):
         if path:
             parent, name = paths.split(path)
             if parent not in children:

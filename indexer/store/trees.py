@@ -16,19 +16,26 @@ from indexer.core.kinds import Kind
 from indexer.core.listing import ListedFolder, Listing
 from indexer.core.tree import Entry, Totals, Tree
 from indexer.errors import CorruptError
-from indexer.store.database import Database, DatabaseError, Row, append_rows, put_meta
+from indexer.store.database import (
+    Database,
+    DatabaseError,
+    ReadOnlyError,
+    Row,
+    append_rows,
+    put_meta,
+)
 from indexer.store.driver import duckdb
 from indexer.store.noted import LostRoots, Noted
 from indexer.store.roots import Remarks, Root
 from indexer.store.tree_rows import GONE, kind_of, tree_from_rows, vouched
 
-_PIECE = 20_000
+_PIECE: Final = 20_000
 """Rows that are copied at once."""
 
 OF_TREES: Final = {"meta", "root_log", "node_log", "listings", "remarks", "lost_roots"}
 """The tables that hold all there is before anything but files is known."""
 
-_FROM = "history_from"
+_FROM: Final = "history_from"
 """What the meta table says the oldest recorded root is, once older ones were forgotten."""
 
 
@@ -338,13 +345,14 @@ class TreeStore:
         return LostRoots(self._next_seq(), noted.seq, noted.root, at_ns)
 
     def notice_loss(self, at_ns: int) -> None:
-        """Keep in mind which roots are gone."""
+        """Record which roots are gone, where any are."""
         found = self.find_loss(at_ns)
         if found is None:
             return
         self._lost = [*self.lost(), found]
-        # Where nothing can be written it is said all the same, and kept by whoever opens it next.
-        with contextlib.suppress(DatabaseError), self._database.transaction() as connection:
+        # Where nothing can be written it is told all the same, and recorded when that can be done.
+        refusals = contextlib.suppress(DatabaseError, ReadOnlyError)
+        with refusals, self._database.transaction() as connection:
             append_rows(connection, "lost_roots", [found])
 
     def forget_before(self, seq: int) -> int:
@@ -433,16 +441,14 @@ def _replace_listings(connection: duckdb.DuckDBPyConnection, listings: Listings)
             [list(listings.changed)],
         )
     rows = [(path, *found) for path, found in listings.changed.items() if found]
-    if rows:
-        append_rows(connection, "listings", rows)
+    append_rows(connection, "listings", rows)
 
 
 def _replace_remarks(connection: duckdb.DuckDBPyConnection, remarks: Remarks) -> None:
     connection.execute("DELETE FROM remarks")
     rows = [(path, reason, "skipped") for path, reason in remarks.skipped]
     rows += [(path, reason, "unreadable") for path, reason in remarks.unreadable]
-    if rows:
-        append_rows(connection, "remarks", rows)
+    append_rows(connection, "remarks", rows)
 
 
 def _side(kind: int | None, content_id: bytes | None, size: int | None) -> Entry | None:

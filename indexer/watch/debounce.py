@@ -24,7 +24,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A batch to look at."""
+    """The paths that are to be looked at together."""
 
     paths: dict[str, bool]
     """Each path, with whether everything below it has to be looked at too."""

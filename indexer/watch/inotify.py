@@ -52,8 +52,8 @@ _MASK_INSIDE: Final = _MASK | _IN_DONT_FOLLOW
 # What the parent's events tell: the folder has gone again, or its permissions keep us out.
 _TOLD_BY_PARENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 
-_HEAD: Final = struct.Struct("iIII")
-"""What stands before a name: the watch, what happened, what ties two moves, and its length."""
+_HEADER: Final = struct.Struct("iIII")
+"""What stands before a name: watch, kind of event, number of a move, and length of the name."""
 _ROOM: Final = 1 << 17
 """Bytes of events that are read at once."""
 _LONGEST_END: Final = 10.0
@@ -67,7 +67,7 @@ inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
 
 
 def _refused() -> OSError:
-    """Why the kernel did not do what it was asked just now."""
+    """The error that the kernel has just refused a call with."""
     code = ctypes.get_errno()
     return OSError(code, os.strerror(code))
 
@@ -136,8 +136,8 @@ def _events(read: bytes) -> Iterator[tuple[int, int, bytes]]:
     """The watch, the mask and the name of each event."""
     position = 0
     while position < len(read):
-        wd, mask, _, length = _HEAD.unpack_from(read, position)
-        position += _HEAD.size
+        wd, mask, _, length = _HEADER.unpack_from(read, position)
+        position += _HEADER.size
         yield wd, mask, read[position : position + length].rstrip(b"\0")
         position += length
 

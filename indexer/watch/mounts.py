@@ -39,16 +39,16 @@ class Mounts:
         self._table: int | None = None
         self._poll = select.poll()
         self._known: dict[str, _Mount] = {}
-        """By path."""
+        """The mounts by their paths in the workspace; the root's is empty."""
         self.silent: str | None = None
         """Why events cannot be relied on: the first place that does not tell of changes."""
         with contextlib.suppress(OSError):
             self._table = os.open(TABLE, os.O_RDONLY | os.O_CLOEXEC)
             # The kernel marks the open table when it changes.
             self._poll.register(self._table, select.POLLPRI)
-        self.moved()
+        self.have_changed()
 
-    def moved(self) -> bool:
+    def have_changed(self) -> bool:
         """Whether something was mounted or unmounted here since the last call."""
         with self._lock:
             if self._table is None or (self._known and not self._poll.poll(0)):
@@ -110,7 +110,7 @@ class _Mount(NamedTuple):
     """Which folder of the file system, or which file, is to be seen here."""
 
     def shows_some_of(self, other: _Mount) -> bool:
-        """Whether something is to be seen by both."""
+        """Whether a file is to be seen through both."""
         return self.device == other.device and (
             _is_within(self.shown, other.shown) or _is_within(other.shown, self.shown)
         )

@@ -182,8 +182,9 @@ def test_fields_do_not_run_into_each_other() -> None:
     """A name that spells out the rest of a record is still one name."""
     content = XXH3.of_file(b"x")
     forged = b"a" + u64(4) + b"file" + u64(16) + content + u64(1) + b"b"
-    honest = [XXH3.record(name, Kind.FILE, content) for name in (b"a", b"b")]
-    assert XXH3.of_folder(honest, 2) != XXH3.of_folder([XXH3.record(forged, Kind.FILE, content)], 1)
+    honest = [XXH3.encode_child(name, Kind.FILE, content) for name in (b"a", b"b")]
+    one = XXH3.encode_child(forged, Kind.FILE, content)
+    assert XXH3.of_folder(honest, 2) != XXH3.of_folder([one], 1)
 
 
 def test_a_link_and_a_file_that_holds_its_target_differ() -> None:

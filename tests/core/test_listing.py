@@ -310,3 +310,25 @@ def test_a_folder_without_one_of_the_largest_files_is_not_decoded() -> None:
     # It has more in it than the other one, but no file as large.
     assert read.largest(2) == ["top", "deep/file"]
     assert undecoded(read) == ["deep", "empty"]
+
+
+def test_listings_are_read_whole_while_another_thread_looks_into_a_folder() -> None:
+    made = three_levels()
+
+    class Interrupted(dict[str, Listing]):
+        """Lets another thread look into the root's folders as soon as somebody goes through it."""
+
+        def items(self) -> Any:
+            for one in super().items():
+                if not looking.ident:
+                    looking.start()
+                    looking.join(0.2)
+                yield one
+
+    found = {path: listing.encode(folder) for path, folder in made.folders()}
+    root = ListedFolder(made.algorithm, Interrupted(found), "", None)
+    deep = root.entries["deep"].folder
+    assert deep is not None
+    looking = threading.Thread(target=lambda: deep.entries)
+    assert listing.below("deep", deep) == {path: found[path] for path in ("deep", "deep/many")}
+    looking.join()

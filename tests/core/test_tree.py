@@ -72,7 +72,7 @@ def assert_same(one: Folder, other: Folder) -> None:
 @pytest.fixture(params=[0, 3, 256], ids=["all folders big", "some big", "none big"])
 def keep_records(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """From how many children on a folder keeps its records; small data gets there too."""
-    monkeypatch.setattr(tree, "KEEP_RECORDS", request.param)
+    monkeypatch.setattr(tree, "KEEP_ENCODED", request.param)
     return int(request.param)
 
 

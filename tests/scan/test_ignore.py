@@ -311,7 +311,7 @@ def test_a_rule_for_a_named_folder_anywhere_starts_below_its_own_file() -> None:
 def test_a_child_without_rules_of_its_own_shares_its_parents() -> None:
     scope = root_scope({b".gitignore": b"/a\nb*c\n*.x\n"}).child(b"p")
     assert scope.child(b"q")._here[0] is scope._here[0]
-    assert scope.child(b"q")._live == ()
+    assert scope.child(b"q")._followed == ()
 
 
 @pytest.mark.timeout(20)

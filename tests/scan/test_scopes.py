@@ -85,11 +85,11 @@ def test_info_exclude_has_moved_whatever_its_time_says(workspace: Path) -> None:
     time.sleep(0.025)
     exclude.write_text("another\n")
     os.utime(exclude, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert scopes.exclude_moved()
+    assert scopes.exclude_changed()
     time.sleep(0.025)
     scopes.forget("")
     assert scopes.ignores("another", False)
-    assert not scopes.exclude_moved()
+    assert not scopes.exclude_changed()
 
 
 def test_info_exclude_that_was_read_as_it_was_written_is_read_again(workspace: Path) -> None:
@@ -101,7 +101,7 @@ def test_info_exclude_that_was_read_as_it_was_written_is_read_again(workspace: P
     os.utime(exclude, (time.time() + 60, time.time() + 60))
     scopes = Scopes(workspace)
     assert scopes.ignores("private", False)
-    assert scopes.exclude_moved()
+    assert scopes.exclude_changed()
 
 
 def test_rules_are_kept_until_forgotten(workspace: Path) -> None:

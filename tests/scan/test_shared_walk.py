@@ -25,7 +25,7 @@ from indexer.scan.walk import Observed, Walker
 
 HASH = workspace_hash(DEFAULT_HASH)
 MAY_FORK = shared_walk._may_fork
-DRAWN = shared_walk._drawn
+TAKEN = shared_walk._taken
 LATER = 1 << 62
 """When everything is old."""
 
@@ -48,8 +48,8 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Tree]
     here = os.getpid()
     monkeypatch.setattr(
         shared_walk,
-        "_drawn",
-        lambda line: iter(()) if os.getpid() == here else DRAWN(line),
+        "_taken",
+        lambda line: iter(()) if os.getpid() == here else TAKEN(line),
     )
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     alone = Walker(tmp_path, HASH, Scopes(tmp_path), NothingBefore(), LATER).walk()
@@ -194,7 +194,7 @@ def test_contents_are_compared_by_whoever_has_time(
         # Whoever was asked first comes to take nothing.
         mine = os.getpid()
         monkeypatch.setattr(
-            shared_walk, "_drawn", lambda line: DRAWN(line) if os.getpid() == mine else iter(())
+            shared_walk, "_taken", lambda line: TAKEN(line) if os.getpid() == mine else iter(())
         )
     if change == "touched":
         os.utime(root / "a" / "x" / "deep" / "file", (1, 1))
@@ -292,7 +292,7 @@ def test_nothing_is_forked_beside_other_threads(
 def test_of_very_many_folders_others_get_every_second_one() -> None:
     """What they hold is not known: where nothing is below them, there is nothing else to give."""
     names = [f"{number:03}" for number in range(100)]
-    with contextlib.closing(shared_walk._Line()) as line:
+    with contextlib.closing(shared_walk._Queue()) as line:
         assert line.leave("", names) == names
         assert line.leave("wide", names) == names[1::2]
         given = [(parent, name) for parent, several in line.rest() for name in several]

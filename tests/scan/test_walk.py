@@ -242,7 +242,7 @@ def test_force_finds_what_no_stat_tells(
     """A folder that is, by its stats, as it was is compared, and nothing else is made of it."""
     if threads:
         monkeypatch.setattr(hashpool, "_COLD", 0)
-        monkeypatch.setattr(hashpool, "CHUNK", 1)
+        monkeypatch.setattr(hashpool, "WINDOW", 1)
     for name in ("back\\slash", "a", "z", "aa"):
         (project / "src" / "deep" / name).write_bytes(name.encode())
     (project / "src" / "deep" / "aa-folder").mkdir()
@@ -340,7 +340,7 @@ def threaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         used.append(1)
 
     monkeypatch.setattr(HashPool, "__init__", start)
-    monkeypatch.setattr(hashpool, "CHUNK", 4)
+    monkeypatch.setattr(hashpool, "WINDOW", 4)
     return used
 
 
@@ -410,7 +410,7 @@ def test_threads_are_for_files_that_come_from_the_disk(
         pools.append(self)
 
     monkeypatch.setattr(HashPool, "__init__", note)
-    monkeypatch.setattr(hashpool, "CHUNK", 4)
+    monkeypatch.setattr(hashpool, "WINDOW", 4)
     read = itertools.count(0, blocks)
     monkeypatch.setattr(hashpool, "_blocks_read", lambda: next(read))
     tree, observed = scan(workspace)

@@ -217,7 +217,7 @@ def test_what_is_replaced_once_another_process_has_looked_at_it_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The folder around it was watched before that."""
-    add, look_at, put_all = InotifyAhead.add, shared_walk._look_at, shared_walk._Line.put_all
+    add, look_at, put_all = InotifyAhead.add, shared_walk._look_at, shared_walk._Queue.put_all
     other, given, looked, replaced = list[int](), list[Any](), list[str](), tmp_path / "replaced"
 
     def note_and_look(*work: Any) -> bytes:
@@ -239,7 +239,7 @@ def test_what_is_replaced_once_another_process_has_looked_at_it_is_seen(
         return add(watches, path)
 
     monkeypatch.setattr(shared_walk, "_look_at", note_and_look)
-    monkeypatch.setattr(shared_walk._Line, "put_all", put_and_note)
+    monkeypatch.setattr(shared_walk._Queue, "put_all", put_and_note)
     monkeypatch.setattr(InotifyAhead, "add", add_in_turn)
     ahead = Ahead.begin(indexed)
     assert ahead is not None

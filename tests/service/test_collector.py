@@ -34,7 +34,7 @@ def test_only_what_comes_later_is_gone_through(
     def is_gone_through() -> bool:
         return any(each is loaded for each in gc.get_objects())
 
-    def serve(*given: object, **named: object) -> None:
+    async def serve(*given: object, **named: object) -> None:
         told.extend((gc.isenabled(), is_gone_through()))
         told.append(all(map(int.__gt__, gc.get_threshold(), (700, 10, 10))))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,8 @@ from indexer.core.changes import Change
 from indexer.core.ids import ContentId, NodeId
 from indexer.core.kinds import Kind
 from indexer.core.tree import Entry, Totals
-from indexer.service import events
+from indexer.service import events, following
+from indexer.service.client import Client
 from indexer.service.events import Broadcast
 from indexer.store.roots import Root
 
@@ -100,6 +102,33 @@ def test_a_workspace_tells_its_subscriber_what_others_do(
     (sample / "after").write_text("y")
     service.converges()
     assert len(told) == heard
+
+
+def test_a_line_that_a_killed_service_left_unfinished_is_passed_over(
+    tmp_path: Path, monkeypatch: Any, until: Callable[..., Any]
+) -> None:
+    address = str(tmp_path / "s")
+    answers = [b'data: {"event": "no', b'data: {"event": "root"}\n']
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        monkeypatch.setattr(following, "connect", lambda root: Client(address))
+
+        def serve() -> None:
+            for answer in answers:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(b": connected\n\n" + answer)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        told: list[dict[str, Any]] = []
+        with following.Following(tmp_path, told.append, lambda one: None):
+            until(lambda: {"event": "root"} in told, "it is told")
+            serving.join()
+            monkeypatch.setattr(following, "connect", lambda root: None)
+        assert told == [{"event": "missed"}, {"event": "root"}]
 
 
 def test_nodes_of_a_batch_come_in_order_of_their_paths() -> None:

@@ -522,6 +522,19 @@ def test_a_segment_that_cannot_be_begun_leaves_the_old_one_in_use(
     assert check(folder) == []
 
 
+def test_a_closed_journal_is_not_tried(folder: Path, tmp_path: Path) -> None:
+    journal = Journal.open(folder)
+    journal.append(RECORDS[:1])
+    journal.close()
+    # The next file that is opened gets the number that the journal's had.
+    with open(tmp_path / "another", "w+b") as another:
+        another.write(b"what somebody else keeps")
+        another.flush()
+        with pytest.raises(JournalWriteError, match="closed"):
+            journal.try_writing()
+        assert (tmp_path / "another").read_bytes() == b"what somebody else keeps"
+
+
 def test_a_closed_journal_and_a_removed_file_refuse(folder: Path) -> None:
     journal = Journal.open(folder)
     (folder / "000001.log").unlink()

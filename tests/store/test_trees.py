@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from indexer.core import filestat, listing
 from indexer.core.changes import count, first_changes, nodes_of, tree_changes
 from indexer.core.hashing import HASHES
+from indexer.core.ids import NodeId
 from indexer.core.kinds import Kind
 from indexer.core.recorded_nodes import add_up_to
 from indexer.core.tree import Entry, Folder, Tree
@@ -19,6 +21,7 @@ from indexer.errors import CorruptError
 from indexer.store import trees as module
 from indexer.store.database import Database
 from indexer.store.layout import Layout
+from indexer.store.noted import LastKnown, LostRoots, Noted
 from indexer.store.roots import Remarks, Root
 from indexer.store.trees import Batch, Listings, TreeStore
 from tests.support.space import with_index
@@ -349,3 +352,16 @@ def test_the_stat_cache_that_was_just_written_is_what_is_stored(
     assert store.listings() is None, "it lags behind"
     store.refresh(Listings(listing.changed(second.root, third.root)), 3)
     assert is_stored()
+
+
+def test_lost_roots_are_known_where_nothing_can_be_written(tmp_path: Path) -> None:
+    layout = Layout(with_index(tmp_path))
+    noted = Noted(layout.noted, LastKnown(1, XXH3.name, "0" * 32))
+    with contextlib.closing(Database(layout.database)) as opened:
+        record(TreeStore(opened, XXH3), None, A)
+    noted.note_root(2, NodeId(b"2" * 16))
+    noted.close()
+    with contextlib.closing(Database(layout.database, read_only=True)) as opened:
+        trees = TreeStore(opened, XXH3, Noted(layout.noted))
+        trees.notice_loss(5)
+        assert trees.lost() == [LostRoots(2, 2, NodeId(b"2" * 16), 5)]

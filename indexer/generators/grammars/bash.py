@@ -16,14 +16,13 @@ _CONSTANT = re.compile(rb"[A-Z][A-Z0-9_]*")
 
 
 def _function(node: Node, walk: Walk) -> Next:
-    name = node.child_by_field_name("name")
-    named = b"" if name is None else walk.text(name.start_byte, name.end_byte)
+    named = walk.text_of(node.child_by_field_name("name"))
     walk.emit(node, named + b"()", walk.take_doc(node), name=named)
     return None
 
 
 def _command(node: Node, walk: Walk) -> Next:
-    found = _SOURCED.match(walk.text(node.start_byte, node.end_byte))
+    found = _SOURCED.match(walk.text_of(node))
     if found:
         walk.add_import(found[1])
     return None
@@ -37,8 +36,7 @@ def _declared(node: Node, walk: Walk) -> Next:
 
 
 def _variable(node: Node, walk: Walk) -> Next:
-    name = node.child_by_field_name("name")
-    named = b"" if name is None else walk.text(name.start_byte, name.end_byte)
+    named = walk.text_of(node.child_by_field_name("name"))
     if _CONSTANT.fullmatch(named):
         shown = named + b"=" + walk.value(named, node.child_by_field_name("value"))
         walk.emit(node, shown, walk.take_doc(node), kind="variable", name=named)

@@ -34,7 +34,7 @@ def declared_name(node: Node, walk: Walk) -> bytes:
         found = inner
     if found is None or found is node:
         return b""
-    name = NAME.search(walk.text(found.start_byte, found.end_byte))
+    name = NAME.search(walk.text_of(found))
     return b"" if name is None else name[0]
 
 
@@ -46,7 +46,7 @@ def _function(node: Node, walk: Walk) -> Next:
 def _include(node: Node, walk: Walk) -> Next:
     path = node.child_by_field_name("path")
     if path is not None:
-        walk.add_import(walk.text(path.start_byte, path.end_byte).strip(b'"'))
+        walk.add_import(walk.text_of(path).strip(b'"'))
     return None
 
 
@@ -54,7 +54,7 @@ def _define(node: Node, walk: Walk) -> Next:
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     # A macro without a value is an include guard or a switch.
     if name is not None and value is not None:
-        named = walk.text(name.start_byte, name.end_byte)
+        named = walk.text_of(name)
         shown = b"#define " + named + b" " + walk.value(named, value)
         walk.emit(node, shown, walk.take_doc(node))
     return None
@@ -90,7 +90,7 @@ def _typed(node: Node, walk: Walk) -> Next:
         walk.emit(node, shown, walk.take_doc(node), kind=kind_of, name=named)
         return None
     if kind is None or body is None or kind.type == "enum_specifier":
-        walk.emit(node, walk.text(node.start_byte, node.end_byte), walk.take_doc(node), name=named)
+        walk.emit(node, walk.text_of(node), walk.take_doc(node), name=named)
         return None
     before = walk.text(node.start_byte, body.start_byte).rstrip()
     shown = before + b" " + walk.text(body.end_byte, node.end_byte)
@@ -119,7 +119,7 @@ def _declaration(node: Node, walk: Walk) -> Next:
         declarator = inner
     if declarator is None:
         return None
-    named = walk.text(declarator.start_byte, declarator.end_byte)
+    named = walk.text_of(declarator)
     before = walk.text(node.start_byte, declarator.end_byte)
     if before.startswith(b"extern") or (named.isupper() and value is not None):
         tail = walk.text(declarator.end_byte, node.end_byte)

@@ -38,7 +38,7 @@ def _function(node: Node, walk: Walk) -> Next:
         declarator = declarator.child_by_field_name("declarator")
     if declarator is not None and declarator.type == "qualified_identifier":
         # Defined outside of its class, whose name it bears.
-        whole = walk.text(declarator.start_byte, declarator.end_byte)
+        whole = walk.text_of(declarator)
         before, _, name = whole.rpartition(b"::")
         owner = b"".join(c.NAME.findall(before.partition(b"<")[0])[-1:])
     head = walk.head(node)
@@ -57,8 +57,6 @@ HANDLERS: dict[str, Handler] = {
     "access_specifier": transparent_handler,
     "concept_definition": whole_handler,
 }
-for _type in ("struct_specifier", "union_specifier"):
-    HANDLERS[_type] = c.HANDLERS[_type]
 
 GRAMMAR = Grammar(
     HANDLERS,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _using(node: Node, walk: Walk) -> Next:
-    words = walk.text(node.start_byte, node.end_byte).rstrip(b"; \n").split()
+    words = walk.text_of(node).rstrip(b"; \n").split()
     if words:
         walk.add_import(words[-1])
     return None
@@ -37,13 +37,13 @@ def _property(node: Node, walk: Walk) -> Next:
 
 def _field(node: Node, walk: Walk) -> Next:
     declared = next((c for c in node.named_children if c.type == "variable_declaration"), None)
-    head = walk.text(node.start_byte, node.end_byte)
+    head = walk.text_of(node)
     if declared is None or b"private" in head.split():
         return None
     for one in declared.named_children:
         if one.type == "variable_declarator":
             name = one.child_by_field_name("name") or one.named_child(0)
-            named = b"" if name is None else walk.text(name.start_byte, name.end_byte)
+            named = walk.text_of(name)
             shown = walk.text(node.start_byte, one.start_byte) + walk.text(
                 one.start_byte, one.end_byte
             )
@@ -61,7 +61,7 @@ def _method(node: Node, walk: Walk) -> Next:
 
 
 def _file_namespace(node: Node, walk: Walk) -> Next:
-    walk.emit(node, walk.text(node.start_byte, node.end_byte).partition(b";")[0], kind="")
+    walk.emit(node, walk.text_of(node).partition(b";")[0], kind="")
     return into(None, walk)
 
 

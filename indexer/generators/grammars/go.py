@@ -29,14 +29,14 @@ _SHAPES = {"struct_type": "struct", "interface_type": "interface"}
 def _package(node: Node, walk: Walk) -> Next:
     said = walk.take_doc(node)
     walk.doc = said or walk.doc
-    walk.emit(node, walk.text(node.start_byte, node.end_byte))
+    walk.emit(node, walk.text_of(node))
     return None
 
 
 def _import_spec(node: Node, walk: Walk) -> Next:
     path = node.child_by_field_name("path")
     if path is not None:
-        walk.add_import(walk.text(path.start_byte, path.end_byte).strip(b'"`'))
+        walk.add_import(walk.text_of(path).strip(b'"`'))
     return None
 
 
@@ -45,7 +45,7 @@ def _spec(keyword: bytes, kind: str) -> Handler:
         name = node.child_by_field_name("name")
         if name is None:
             return None
-        named = walk.text(name.start_byte, name.end_byte)
+        named = walk.text_of(name)
         if not _EXPORTED.match(named):
             return None
         value = node.child_by_field_name("value")
@@ -84,7 +84,7 @@ def _method(node: Node, walk: Walk) -> Next:
     receiver = node.child_by_field_name("receiver")
     owner = b""
     if receiver is not None:
-        found = _RECEIVER.search(walk.text(receiver.start_byte, receiver.end_byte))
+        found = _RECEIVER.search(walk.text_of(receiver))
         owner = found[1] if found else b""
     walk.emit(node, walk.head(node), walk.take_doc(node), owner=owner)
     return None

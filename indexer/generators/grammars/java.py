@@ -29,12 +29,12 @@ def _package(node: Node, walk: Walk) -> Next:
     said = walk.take_doc(node)
     if said and not walk.doc and b"icense" not in said and b"opyright" not in said:
         walk.doc = said
-    walk.emit(node, walk.text(node.start_byte, node.end_byte))
+    walk.emit(node, walk.text_of(node))
     return None
 
 
 def _import(node: Node, walk: Walk) -> Next:
-    words = walk.text(node.start_byte, node.end_byte).rstrip(b"; \n").split()
+    words = walk.text_of(node).rstrip(b"; \n").split()
     if words:
         # The package is what is depended on; its classes would fill the line.
         walk.add_import(words[-1].rpartition(b".")[0] or words[-1])
@@ -49,7 +49,7 @@ def _enum(node: Node, walk: Walk) -> Next:
         if child.type == "enum_constant" and len(names) <= _MAX_CONSTANTS:
             name = child.child_by_field_name("name")
             if name is not None:
-                names.append(walk.text(name.start_byte, name.end_byte))
+                names.append(walk.text_of(name))
         elif child.type == "enum_body_declarations":
             members = child
     if len(names) > _MAX_CONSTANTS:
@@ -61,17 +61,13 @@ def _enum(node: Node, walk: Walk) -> Next:
 
 def _field(node: Node, walk: Walk) -> Next:
     first = first_named(node)
-    if (
-        first is not None
-        and first.type == "modifiers"
-        and _PRIVATE.search(walk.text(first.start_byte, first.end_byte))
-    ):
+    if first is not None and first.type == "modifiers" and _PRIVATE.search(walk.text_of(first)):
         return None
     declarator = node.child_by_field_name("declarator")
     name = None if declarator is None else declarator.child_by_field_name("name")
     if declarator is None or name is None:
         return None
-    named = walk.text(name.start_byte, name.end_byte)
+    named = walk.text_of(name)
     value = declarator.child_by_field_name("value")
     shown = walk.text(node.start_byte, name.end_byte)
     if value is not None and named.isupper():

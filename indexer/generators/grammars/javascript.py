@@ -44,7 +44,7 @@ def _import(node: Node, walk: Walk) -> Next:
 
 def _export(node: Node, walk: Walk) -> Next:
     if node.child_by_field_name("source") is not None:
-        walk.emit(node, walk.text(node.start_byte, node.end_byte), walk.take_doc(node))
+        walk.emit(node, walk.text_of(node), walk.take_doc(node))
         return _import(node, walk)
     inner = node.child_by_field_name("declaration")
     if inner is not None:
@@ -80,7 +80,7 @@ def _pair(node: Node, walk: Walk) -> Next:
     key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
     if key is None or value is None:
         return None
-    named = walk.text(key.start_byte, key.end_byte)
+    named = walk.text_of(key)
     if value.type in _FUNCTIONS:
         return _valued(node, node.start_byte, value, walk, name=named)
     shown = named + b": " + walk.value(named, value)
@@ -108,14 +108,14 @@ def _variable(child: Node, keyword: bytes, node: Node, walk: Walk) -> Next:
     if value is not None:
         kind = value.type
         if kind in _FUNCTIONS or kind == "class":
-            named = walk.text(name.start_byte, name.end_byte)
+            named = walk.text_of(name)
             return _valued(node, child.start_byte, value, walk, keyword, named)
         if kind == "call_expression":
-            required = _REQUIRE.match(walk.text(value.start_byte, value.end_byte))
+            required = _REQUIRE.match(walk.text_of(value))
             if required:
                 walk.add_import(required[1])
                 return None
-    named = walk.text(name.start_byte, name.end_byte)
+    named = walk.text_of(name)
     if not walk.wrapped and not _CONSTANT.fullmatch(named):
         return None
     end = child.end_byte if value is None else value.start_byte
@@ -132,11 +132,11 @@ def _statement(node: Node, walk: Walk) -> Next:
     if inner.type == "internal_module":
         return container_handler(inner, walk)
     if inner.type == "call_expression":
-        required = _REQUIRE.match(walk.text(inner.start_byte, inner.end_byte))
+        required = _REQUIRE.match(walk.text_of(inner))
         if required:
             walk.add_import(required[1])
             return None
-        suite = _SUITE.match(walk.text(inner.start_byte, inner.end_byte))
+        suite = _SUITE.match(walk.text_of(inner))
         if suite:
             walk.emit(node, suite[0] + b")", walk.take_doc(node))
         return None
@@ -145,7 +145,7 @@ def _statement(node: Node, walk: Walk) -> Next:
     left, right = inner.child_by_field_name("left"), inner.child_by_field_name("right")
     if left is None or right is None or left.type != "member_expression":
         return None
-    target = walk.text(left.start_byte, left.end_byte)
+    target = walk.text_of(left)
     if (
         right.type in _FUNCTIONS
         or right.type == "class"
@@ -159,7 +159,7 @@ def _statement(node: Node, walk: Walk) -> Next:
 def _field(node: Node, walk: Walk) -> Next:
     value = node.child_by_field_name("value")
     name = node.child_by_field_name("name") or node.child_by_field_name("property")
-    named = b"" if name is None else walk.text(name.start_byte, name.end_byte)
+    named = walk.text_of(name)
     if value is None:
         shown = walk.text(walk.begin(node), node.end_byte)
     elif value.type in _FUNCTIONS:
@@ -181,7 +181,7 @@ def _ambient(node: Node, walk: Walk) -> Next:
 
 
 def _decorator(node: Node, walk: Walk) -> Next:
-    walk.prefixes.append(walk.tidy(walk.text(node.start_byte, node.end_byte))[:80])
+    walk.prefixes.append(walk.tidy(walk.text_of(node))[:80])
     return walk.keep_comment(node)
 
 

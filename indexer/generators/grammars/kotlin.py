@@ -39,13 +39,13 @@ def _head(node: Node, walk: Walk) -> bytes:
 def _import(node: Node, walk: Walk) -> Next:
     inner = first_named(node)
     if inner is not None:
-        walk.add_import(walk.text(inner.start_byte, inner.end_byte))
+        walk.add_import(walk.text_of(inner))
     return None
 
 
 def _package(node: Node, walk: Walk) -> Next:
     walk.doc = walk.take_doc(node) or walk.doc
-    walk.emit(node, walk.text(node.start_byte, node.end_byte))
+    walk.emit(node, walk.text_of(node))
     return None
 
 
@@ -71,7 +71,7 @@ def _property(node: Node, walk: Walk) -> Next:
     declared = next((c for c in node.named_children if c.type == "variable_declaration"), None)
     if declared is None:
         return None
-    named = walk.text(declared.start_byte, declared.end_byte).partition(b":")[0].strip()
+    named = walk.text_of(declared).partition(b":")[0].strip()
     shown = walk.text(node.start_byte, declared.end_byte)
     if b"private" in shown.split():
         return None
@@ -84,9 +84,8 @@ def _property(node: Node, walk: Walk) -> Next:
 
 
 def _alias(node: Node, walk: Walk) -> Next:
-    name = node.child_by_field_name("type")
-    named = b"" if name is None else walk.text(name.start_byte, name.end_byte)
-    shown = walk.text(node.start_byte, node.end_byte)
+    named = walk.text_of(node.child_by_field_name("type"))
+    shown = walk.text_of(node)
     walk.emit(node, shown, walk.take_doc(node), name=named)
     return None
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _use(node: Node, walk: Walk) -> Next:
     for clause in node.named_children:
         if clause.type == "namespace_use_clause":
-            words = walk.text(clause.start_byte, clause.end_byte).split()
+            words = walk.text_of(clause).split()
             names = [word for word in words if word not in (b"function", b"const")]
             if names:
                 walk.add_import(names[0])
@@ -35,20 +35,20 @@ def _constant(node: Node, walk: Walk) -> Next:
     for one in node.named_children:
         if one.type == "const_element" and one.named_child_count == 2:
             name, value = one.named_children
-            named = walk.text(name.start_byte, name.end_byte)
+            named = walk.text_of(name)
             shown = b"const " + named + b" = " + walk.value(named, value)
             walk.emit(node, shown, walk.take_doc(node), kind="constant", name=named)
     return None
 
 
 def _property(node: Node, walk: Walk) -> Next:
-    head = walk.text(node.start_byte, node.end_byte)
+    head = walk.text_of(node)
     if head.startswith(b"private"):
         return None
     for one in node.named_children:
         name = one.child_by_field_name("name") if one.type == "property_element" else None
         if name is not None:
-            named = walk.text(name.start_byte, name.end_byte)
+            named = walk.text_of(name)
             shown = walk.text(node.start_byte, name.end_byte)
             walk.emit(node, shown, walk.take_doc(node), kind="field", name=named.lstrip(b"$"))
     return None

@@ -76,7 +76,7 @@ def _decorated(node: Node, walk: Walk) -> Next:
         return None
     for child in node.children:
         if child.type == "decorator":
-            shown = walk.tidy(walk.text(child.start_byte, child.end_byte))
+            shown = walk.tidy(walk.text_of(child))
             if len(shown) > _MAX_DECORATOR:
                 shown = shown.partition(b"(")[0][:_MAX_DECORATOR] + "(…)".encode()
             walk.prefixes.append(shown)
@@ -109,7 +109,7 @@ def _assignment(node: Node, walk: Walk) -> None:
         return
     shown = name
     if annotation is not None:
-        shown += b": " + walk.tidy(walk.text(annotation.start_byte, annotation.end_byte))
+        shown += b": " + walk.tidy(walk.text_of(annotation))
     value = walk.value(name, node.child_by_field_name("right"))
     signature = shown + b" = " + value if value else shown
     kind = "constant" if annotation is None or name.isupper() else "variable"
@@ -119,8 +119,8 @@ def _assignment(node: Node, walk: Walk) -> None:
 def _alias(node: Node, walk: Walk) -> Next:
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is not None and right is not None:
-        name = walk.tidy(walk.text(left.start_byte, left.end_byte))
-        value = walk.tidy(walk.text(right.start_byte, right.end_byte))
+        name = walk.tidy(walk.text_of(left))
+        value = walk.tidy(walk.text_of(right))
         walk.emit(node, b"type " + name + b" = " + value, name=name.partition(b"[")[0])
     return None
 
@@ -128,7 +128,7 @@ def _alias(node: Node, walk: Walk) -> Next:
 def _import(node: Node, walk: Walk) -> Next:
     for name in node.children_by_field_name("name"):
         target = name.child_by_field_name("name") or name
-        walk.add_import(walk.text(target.start_byte, target.end_byte))
+        walk.add_import(walk.text_of(target))
     return None
 
 
@@ -136,14 +136,14 @@ def _import_from(node: Node, walk: Walk) -> Next:
     module = node.child_by_field_name("module_name")
     if module is None:
         return None
-    target = walk.text(module.start_byte, module.end_byte)
+    target = walk.text_of(module)
     if target.strip(b"."):
         walk.add_import(target)
     else:
         # `from . import x` depends on x, not on the package as such.
         for name in node.children_by_field_name("name"):
             inner = name.child_by_field_name("name") or name
-            walk.add_import(target + walk.text(inner.start_byte, inner.end_byte))
+            walk.add_import(target + walk.text_of(inner))
     return None
 
 

@@ -30,7 +30,7 @@ def _container(node: Node, walk: Walk) -> Next:
 
 
 def _call(node: Node, walk: Walk) -> Next:
-    found = _REQUIRE.match(walk.text(node.start_byte, node.end_byte))
+    found = _REQUIRE.match(walk.text_of(node))
     if found:
         walk.add_import(found[1])
     return None
@@ -39,7 +39,7 @@ def _call(node: Node, walk: Walk) -> Next:
 def _assignment(node: Node, walk: Walk) -> Next:
     left = node.child_by_field_name("left")
     if left is not None and left.type == "constant":
-        name = walk.text(left.start_byte, left.end_byte)
+        name = walk.text_of(left)
         shown = name + b" = " + walk.value(name, node.child_by_field_name("right"))
         walk.emit(node, shown, walk.take_doc(node), kind="constant", name=name)
     return None

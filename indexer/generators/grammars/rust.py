@@ -25,7 +25,7 @@ _FOR_TESTS = b"#[cfg(test)]"
 def _use(node: Node, walk: Walk) -> Next:
     argument = node.child_by_field_name("argument")
     if argument is not None:
-        path = walk.text(argument.start_byte, argument.end_byte).partition(b"{")[0]
+        path = walk.text_of(argument).partition(b"{")[0]
         path = b"".join(path.partition(b" as ")[0].split())
         walk.add_import(path.removesuffix(b"*").removesuffix(b"::") or b"crate")
     return None
@@ -34,12 +34,12 @@ def _use(node: Node, walk: Walk) -> Next:
 def _extern_crate(node: Node, walk: Walk) -> Next:
     name = node.child_by_field_name("name")
     if name is not None:
-        walk.add_import(walk.text(name.start_byte, name.end_byte))
+        walk.add_import(walk.text_of(name))
     return None
 
 
 def _attribute(node: Node, walk: Walk) -> Next:
-    shown = walk.tidy(walk.text(node.start_byte, node.end_byte))
+    shown = walk.tidy(walk.text_of(node))
     if shown.startswith((b"#[derive(", _FOR_TESTS)):
         walk.prefixes.append(shown[:80])
     return walk.keep_comment(node)
@@ -63,7 +63,7 @@ def _valued(node: Node, walk: Walk) -> Next:
     value = node.child_by_field_name("value")
     if name is None:
         return None
-    named = walk.text(name.start_byte, name.end_byte)
+    named = walk.text_of(name)
     end = node.end_byte if value is None else value.start_byte
     shown = walk.text(node.start_byte, end) + walk.value(named, value)
     walk.emit(node, shown, walk.take_doc(node), name=named)
@@ -71,8 +71,7 @@ def _valued(node: Node, walk: Walk) -> Next:
 
 
 def _implementation(node: Node, walk: Walk) -> Next:
-    kind = node.child_by_field_name("type")
-    named = b"" if kind is None else walk.text(kind.start_byte, kind.end_byte).partition(b"<")[0]
+    named = walk.text_of(node.child_by_field_name("type")).partition(b"<")[0]
     walk.emit(node, walk.head(node), walk.take_doc(node), name=named.rpartition(b"::")[2])
     return into(node.child_by_field_name("body"), walk)
 

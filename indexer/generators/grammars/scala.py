@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _import(node: Node, walk: Walk) -> Next:
-    text = walk.text(node.start_byte, node.end_byte).removeprefix(b"import").strip()
+    text = walk.text_of(node).removeprefix(b"import").strip()
     walk.add_import(text.partition(b"{")[0].rstrip(b"._* "))
     return None
 
@@ -43,7 +43,7 @@ def _value(node: Node, walk: Walk) -> Next:
     name = node.child_by_field_name("pattern") or node.child_by_field_name("name")
     if name is None:
         return None
-    named = walk.text(name.start_byte, name.end_byte)
+    named = walk.text_of(name)
     value = node.child_by_field_name("value")
     end = node.end_byte if value is None else value.start_byte
     shown = walk.text(node.start_byte, end).rstrip(b"= \n")

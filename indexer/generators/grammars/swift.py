@@ -28,7 +28,7 @@ _KINDS = {b"struct": "struct", b"enum": "enum", b"extension": "impl"}
 def _import(node: Node, walk: Walk) -> Next:
     inner = first_named(node)
     if inner is not None:
-        walk.add_import(walk.text(inner.start_byte, inner.end_byte))
+        walk.add_import(walk.text_of(inner))
     return None
 
 
@@ -49,7 +49,7 @@ def _property(node: Node, walk: Walk) -> Next:
     name = node.child_by_field_name("name")
     if name is None:
         return None
-    named = walk.text(name.start_byte, name.end_byte).split()[-1:]
+    named = walk.text_of(name).split()[-1:]
     value = node.child_by_field_name("value") or node.child_by_field_name("computed_value")
     end = node.end_byte if value is None else value.start_byte
     shown = walk.text(node.start_byte, end).partition(b"{")[0].rstrip(b"= \n")

@@ -18,7 +18,7 @@ FIRST_PAUSE: Final = 0.5
 
 
 class Asks(Protocol):
-    """Whoever can make one attempt."""
+    """Makes one attempt at a request."""
 
     def ask(self, request: ModelRequest) -> Answer:
         """An answer, or `CallFailed`."""

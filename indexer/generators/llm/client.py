@@ -22,7 +22,9 @@ MAX_BYTES: Final = 8 << 20
 """Bytes of an answer with everything around it, unpacked; no more is read."""
 
 _SAID: Final = 200
+"""Characters of what a server or library says about a failure that are shown."""
 _MAX_SAID: Final = 64 * 1024
+"""Bytes of a failure's body that are read."""
 _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout"})
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NO_KEY: Final = "none"
@@ -46,7 +48,7 @@ class Server(NamedTuple):
     base_url: str
     timeout: float
     limit_parameter: str
-    """Under which name the output limit is sent."""
+    """The name that the output limit is sent under."""
 
 
 class Answer(NamedTuple):

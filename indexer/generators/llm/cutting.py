@@ -20,7 +20,7 @@ class Piece(NamedTuple):
     text: str
     tokens: int
     characters: int
-    """Of the whole text."""
+    """Characters of the whole text."""
 
     @property
     def is_cut(self) -> bool:

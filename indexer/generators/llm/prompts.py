@@ -21,9 +21,9 @@ class Prompt:
     """What a model is told before it sees the material."""
 
     name: str
-    """Under which it is declared; a path for one of the workspace's own."""
+    """The name that it is declared by; a path where it is a file of the workspace."""
     version: str
-    """Of a packaged prompt; empty for one of the workspace, whose text says it all."""
+    """The version of a packaged prompt; empty for one of the workspace: its text tells it apart."""
     text: str
 
 

@@ -47,9 +47,9 @@ class ModelRequest:
     max_output_tokens: int
     temperature: float | None
     tokens: int
-    """Of the input, as counted here."""
+    """Tokens of the input, as counted here."""
     most_tokens: int
-    """Of the input, as any server may count them."""
+    """Tokens of the input at most, however the server counts."""
     cut: Mapping[str, int] = field(default_factory=dict)
     """What did not fit; empty when all of it did."""
 
