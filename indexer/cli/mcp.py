@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypedDict
 
 import click
@@ -196,7 +197,7 @@ def _missing(command: str) -> Iterator[str]:
     # An environment that is active here is not where a client is started.
     own = os.environ.get("VIRTUAL_ENV")
     places = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    lasting = [one for one in places if own is None or not one.startswith(own)]
+    lasting = [one for one in places if not own or not Path(one).is_relative_to(own)]
     if shutil.which(command, path=os.pathsep.join(lasting)) is None:
         found = shutil.which(command)
         only = f"; {found} counts only while its environment is active" if found else ""

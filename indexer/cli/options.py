@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -147,15 +148,20 @@ def named_values(
         yield key, text
 
 
-def acting_agent(
-    words: str, *, required: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def json_or_text(text: str) -> Any:
+    """The value that a text spells in JSON; the text itself where it spells none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def acting_agent(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option that says in whose name something is done; MERKLE_AGENT does otherwise."""
     return click.option(
         "--agent",
         metavar="A",
         envvar="MERKLE_AGENT",
-        required=required,
         callback=plain_text,
         help=f"{words} MERKLE_AGENT if not given.",
     )

@@ -126,7 +126,7 @@ class Tile(NamedTuple):
 
     node: Mapping[str, Any]
     box: Box
-    is_frame: bool
+    holds_others: bool
     """Whether other tiles lie inside it."""
 
 
@@ -150,9 +150,9 @@ def _map(top: Mapping[str, Any]) -> str:
 
 
 def _drawn(tile: Tile) -> Iterator[str]:
-    node, box, is_frame = tile
+    node, box, holds_others = tile
     state = node["state"] if node["kind"] != "directory" else node["below"]
-    kind = "frame" if is_frame else f"leaf {state}"
+    kind = "frame" if holds_others else f"leaf {state}"
     told = f"{path(node['path'])}: {node['kind']}, {size(node['bytes'])}, {MEANINGS[state]}"
     yield (
         f'<rect class="{kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
@@ -163,7 +163,7 @@ def _drawn(tile: Tile) -> Iterator[str]:
         name = path(node["path"]).rpartition("/")[2]
         if len(name) > room:
             name = name[: room - 1] + "…"
-        ink = "" if is_frame else ' class="in"'
+        ink = "" if holds_others else ' class="in"'
         yield f'<text{ink} x="{box.x + 3:.1f}" y="{box.y + 11:.1f}">{escape(name)}</text>'
 
 

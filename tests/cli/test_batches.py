@@ -51,6 +51,16 @@ def test_names_may_end_with_nul(name: str, peopled: Path, merkle: Any) -> None:
     assert "two\nlines" not in text.out
 
 
+def test_json_without_end_is_wrong_use(peopled: Path, merkle: Any, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("[" * 100_000)
+    line = ["-C", peopled, "--json", "put-frame", "--lines", tmp_path / "lines"]
+    ran = merkle(*line, "--type", "note", "--agent", "alice")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "frame_refused")
+    line = ["-C", peopled, "--json", "synthesize", "src", "--type", "outline"]
+    ran = merkle(*line, "--policy", "filter", "--option", f"match={'[' * 100_000}")
+    assert ran.code != 3, ran.json
+
+
 def test_folders_are_synthesized_together(peopled: Path, merkle: Any) -> None:
     line = ["-C", peopled, "synthesize", "-", "--type", "outline"]
     ran = merkle(*line, "--json", stdin="src\nnowhere\nREADME.md\nsrc/deep\n")

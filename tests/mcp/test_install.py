@@ -371,6 +371,10 @@ def test_the_agent_is_made_and_what_is_missing_is_said_first(
     assert "missing: `merkle` on the search path" in CliRunner().invoke(cli, line).stderr
     listed = CliRunner().invoke(cli, ["-C", str(root), "--json", "agent", "list"]).stdout
     assert [one["id"] for one in json.loads(listed)["agents"]] == ["helper"]
+    # What is active is another environment, whose name only begins alike; or none.
+    for other in (environment.with_name("environ"), ""):
+        monkeypatch.setenv("VIRTUAL_ENV", str(other))
+        assert run("install", "claude-code")["missing"] == []
     monkeypatch.delenv("VIRTUAL_ENV")
     assert run("install", "claude-code")["missing"] == []
     # Only printing registers nobody.
