@@ -14,8 +14,8 @@ def uri_of(root: Path, path: str) -> str:
     return "file://" + quote(os.fsencode(root / paths.text_to_os(path)))
 
 
-def folder_of(uri: str) -> str | None:
-    """The file or folder that an address names on this machine."""
+def local_name(uri: str) -> str | None:
+    """The absolute path of the file or folder that an address names, None on another machine."""
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None
@@ -25,7 +25,7 @@ def folder_of(uri: str) -> str | None:
 
 def path_in(root: Path, uri: str) -> str | None:
     """The workspace's path of a file, None outside; a folder that is a link is looked through."""
-    name = folder_of(uri)
+    name = local_name(uri)
     if name is None:
         return None
     folder, last = os.path.split(name)
