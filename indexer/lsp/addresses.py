@@ -16,7 +16,10 @@ def uri_of(root: Path, path: str) -> str:
 
 def local_name(uri: str) -> str | None:
     """The absolute path of the file or folder that an address names, None on another machine."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None
     raw = unquote_to_bytes(parts.path)

@@ -128,6 +128,7 @@ def test_addresses_lead_back_whatever_a_file_is_called(tmp_path: Path) -> None:
         "file://host/a",
         uri_of(tmp_path.parent, "other"),
         "file:///a%00",
+        "file://[a",
     ):
         assert path_in(tmp_path, foreign) is None
     assert local_name("file:///a/../b") == os.path.normpath("/b")

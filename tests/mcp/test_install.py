@@ -54,6 +54,16 @@ def run(root: Path, home: Path) -> Run:
     return call
 
 
+def test_a_folder_that_is_no_text_is_entered_nowhere(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    line = ["-C", str(folder), "--json", "mcp", "install", "cursor", "--scope", "user"]
+    ran = CliRunner().invoke(cli, line)
+    assert ran.exit_code == 2, ran.output
+    assert json.loads(ran.stdout)["error"]["code"] == "uneditable"
+    assert not list(home.rglob("*.json"))
+
+
 def entries(file: Path) -> Any:
     text = file.read_text()
     return tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
