@@ -81,7 +81,7 @@ def _serve(options: Globals, agent: str | None, port: int | None) -> None:
     calls = Calls(root, settings.agent, settings.wait_s)
     if port is None:
         if sys.stdin.isatty():
-            # A person, then, who would see nothing at all.
+            # It was started by hand, by a person who would see nothing at all.
             print_text("waiting for a client; `merkle mcp install CLIENT` sets one up", err=True)
         run_stdio(calls)
         return

@@ -26,7 +26,7 @@ _TOGETHER: Final = 1000
 
 Call = Callable[[str], Mapping[str, Any]]
 Together = Callable[[Sequence[str]], Sequence[JsonObject]]
-"""For many names what belongs to each, an `error` where that is what there is."""
+"""What belongs to each of many names at once: a document, or an `error`."""
 Text = Callable[[str, Mapping[str, Any]], str]
 """The text for a name and the document that belongs to it; empty prints nothing."""
 

@@ -68,7 +68,7 @@ def global_options() -> list[click.Parameter]:
 
 
 Gives = tuple[Any, ...]
-"""The keys of a document: those of operations, by name, and of declared documents, in order."""
+"""What a document takes its keys from, in order: names of operations, and declared documents."""
 
 
 class GlobalCommand(click.Command):
@@ -131,7 +131,7 @@ def plain_text(ctx: click.Context, param: click.Parameter, value: str | None) ->
 def plain_texts(
     ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The same for an option that can be repeated."""
+    """What `plain_text` does, for an option that can be repeated."""
     for one in value:
         plain_text(ctx, param, one)
     return value

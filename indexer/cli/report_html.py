@@ -12,12 +12,12 @@ from indexer.cli.report_text import (
     MEANINGS,
     STATES,
     change_lists,
-    folder_of,
     headline,
     stats,
     type_rows,
     weight,
 )
+from indexer.core import paths
 from indexer.core.paths import on_screen
 from indexer.core.rectangles import Box, squarify
 
@@ -230,7 +230,7 @@ def _changes(document: Mapping[str, Any]) -> Iterator[str]:
     for word, entries in lists:
         yield f"<p>{counted(len(entries), 'path')} {word}</p>"
         rows = [
-            [" → ".join(_code(one) for one in entry), escape(path(folder_of(entry[-1])))]
+            [" → ".join(_code(one) for one in entry), escape(path(paths.split(entry[-1])[0]))]
             for entry in entries[:CHANGES_SHOWN]
         ]
         yield _table(["path", "folder"], rows, range(0))

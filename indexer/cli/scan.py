@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from indexer.cli.columns import counted, fields, remarks, size
-from indexer.cli.opening import open_workspace, refuse_by_accident
+from indexer.cli.opening import open_workspace, refuse_accidental_root
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.errors import ExitCode
@@ -31,7 +31,7 @@ def command(options: Globals, force: bool, accept_empty: bool) -> int:
     Example:
       merkle scan
     """
-    refuse_by_accident(options)
+    refuse_accidental_root(options)
     with open_workspace(options) as workspace:
         document = workspace.scan(force=force, accept_empty=accept_empty)
     show_scan(options, document)

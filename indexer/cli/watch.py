@@ -14,7 +14,7 @@ import click
 
 from indexer.cli.durations import positive_duration
 from indexer.cli.models import watcher_limits
-from indexer.cli.opening import open_workspace, refuse_by_accident, root_of
+from indexer.cli.opening import open_workspace, refuse_accidental_root, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text, show
 from indexer.cli.progress import StatusLine, is_terminal
@@ -115,7 +115,7 @@ def command(
         if once or web is not None:
             raise click.UsageError("--print-unit goes with neither --once nor --web.")
         return _print_unit(options, usual_manager() if manager == AUTO else manager, idle_exit)
-    refuse_by_accident(options)
+    refuse_accidental_root(options)
     if background:
         if once:
             raise click.UsageError("--background goes with a service: leave out --once.")
