@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -107,9 +106,8 @@ class Use(NamedTuple):
 
 def uses_of(workspace: Workspace, symbol: Symbol, texts: Texts) -> list[Use]:
     """Where a symbol is used."""
-    asked = partial(workspace.references, symbol.node, sure=_SURE)
     found = []
-    for edge in _asked(asked, "edges"):
+    for edge in _asked(lambda: workspace.references(symbol.node, sure=_SURE), "edges"):
         lines = texts.of(edge["path"])
         found.append(
             Use(edge["path"], find_name(lines, edge["line"] - 1, edge["line"] - 1, symbol.name))

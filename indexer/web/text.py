@@ -145,6 +145,6 @@ def size(count: int) -> str:
     return f"{amount:.1f} GiB"
 
 
-def plural(count: int, word: str, words: str | None = None) -> str:
+def plural(count: int, word: str) -> str:
     """`1 file`, `2 files`."""
-    return f"{count:,} {word if count == 1 else words or word + 's'}"
+    return f"{count:,} {word if count == 1 else word + 's'}"
