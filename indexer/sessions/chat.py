@@ -50,7 +50,6 @@ def import_chat(
     *,
     clock: Clock | None = None,
     counter: TokenCounter | None = None,
-    seal_last: bool = True,
     form: str | None = None,
     author: str | None = None,
 ) -> Session:
@@ -68,7 +67,7 @@ def import_chat(
         session.append(block.content, placement_of(block))
         started = True
         answered = answered or block.role != "user"
-    if started and seal_last:
+    if started:
         session.commit()
     session.author = None
     return session
