@@ -272,35 +272,32 @@ def _words(error: MerkleError) -> str:
 def _register(server: Server) -> None:
     """Tie every question to its answer."""
 
-    def asked(method: str, options: Any = None) -> Callable[[Callable[..., Any]], Any]:
-        return server.feature(method, options)
-
-    @asked(types.INITIALIZE)
+    @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         server.choose_workspace(params)
         server.notice_options(params.initialization_options)
 
-    @asked(types.INITIALIZED)
+    @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
         await server.follow()
 
-    @asked(types.SHUTDOWN)
+    @server.feature(types.SHUTDOWN)
     def shutdown(*_: Any) -> None:
         server.stop_following()
 
-    @asked(types.TEXT_DOCUMENT_DID_OPEN)
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
         server.opened(params.text_document.uri)
 
-    @asked(types.TEXT_DOCUMENT_DID_SAVE)
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def did_save(params: types.DidSaveTextDocumentParams) -> None:
         server.opened(params.text_document.uri)
 
-    @asked(types.TEXT_DOCUMENT_DID_CHANGE)
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
         server.changed(params.text_document.uri)
 
-    @asked(types.TEXT_DOCUMENT_DID_CLOSE)
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
 
@@ -310,20 +307,22 @@ def _register(server: Server) -> None:
             return otherwise
         return await server.answer(lambda workspace: work(editor, workspace, path), otherwise)
 
-    @asked(types.TEXT_DOCUMENT_HOVER)
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(params: types.HoverParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> types.Hover | None:
             return answers.hover(editor, workspace, path, params.position)
 
         return await about(params.text_document.uri, work, None)
 
-    @asked(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     async def lenses(params: types.CodeLensParams) -> Any:
         return await about(params.text_document.uri, answers.lenses, [])
 
-    kinds = [types.CodeActionKind.QuickFix, answers.COPY]
+    offered = types.CodeActionOptions(
+        code_action_kinds=[types.CodeActionKind.QuickFix, answers.COPY]
+    )
 
-    @asked(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, offered)
     async def actions(params: types.CodeActionParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> list[types.CodeAction]:
             only = params.context.only
@@ -332,18 +331,18 @@ def _register(server: Server) -> None:
 
         return await about(params.text_document.uri, work, [])
 
-    @asked(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     async def symbols(params: types.DocumentSymbolParams) -> Any:
         return await about(params.text_document.uri, answers.document_symbols, [])
 
-    @asked(types.TEXT_DOCUMENT_DEFINITION)
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
     async def definition(params: types.DefinitionParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> list[types.Location]:
             return answers.definitions(editor, workspace, path, params.position)
 
         return await about(params.text_document.uri, work, [])
 
-    @asked(types.TEXT_DOCUMENT_REFERENCES)
+    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
     async def references(params: types.ReferenceParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> list[types.Location]:
             declared = params.context.include_declaration
@@ -351,7 +350,7 @@ def _register(server: Server) -> None:
 
         return await about(params.text_document.uri, work, [])
 
-    @asked(types.WORKSPACE_SYMBOL)
+    @server.feature(types.WORKSPACE_SYMBOL)
     async def find(params: types.WorkspaceSymbolParams) -> Any:
         editor = server.editor()
         return await server.answer(
