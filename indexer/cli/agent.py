@@ -9,7 +9,7 @@ import click
 
 from indexer.cli.columns import table
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text
+from indexer.cli.options import GlobalGroup, Globals, merkle_command, plain_text, plain_texts
 from indexer.cli.output import print_json, print_text, show
 from indexer.core.paths import on_screen
 from indexer.engine.frames.roles import ROLES
@@ -27,14 +27,6 @@ def command() -> None:
     """
 
 
-def _each_plain(
-    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    for each in value:
-        plain_text(ctx, param, each)
-    return value
-
-
 @merkle_command("add")
 @click.argument("agent_id", metavar="ID", callback=plain_text)
 @click.option(
@@ -47,7 +39,7 @@ def _each_plain(
     "--can",
     metavar="C",
     multiple=True,
-    callback=_each_plain,
+    callback=plain_texts,
     help="Allow only this of what the role can: read, write or synthesize. May be repeated.",
 )
 def add(options: Globals, agent_id: str, role: str, can: tuple[str, ...]) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -85,9 +85,20 @@ def short(identifier: str | None) -> str:
     return identifier[:ID_DIGITS] if identifier else "none"
 
 
-def remarks(title: str, listed: Sequence[tuple[str, str]], fg: str) -> Iterator[str]:
-    """A titled list of paths, each with its reason."""
+def remarks(title: str, listed: Sequence[Mapping[str, Any]], fg: str) -> Iterator[str]:
+    """A titled list of what has a `path` and a `reason`."""
     if listed:
         yield click.style(f"{title} ({len(listed):,})", fg=fg)
-        lines = [f"{path(where)}  {click.style(on_screen(why), dim=True)}" for where, why in listed]
+        lines = [
+            f"{path(one['path'])}  {click.style(on_screen(one['reason']), dim=True)}"
+            for one in listed
+        ]
         yield from (f"  {line}" for line in first(lines))
+
+
+def listed_name(name: str, kind: str) -> str:
+    """A node's name in a list: a folder's with its slash, a link's with an @."""
+    shown = path(name)
+    if kind == "directory":
+        return click.style(shown, fg="blue", bold=True) + "/"
+    return click.style(shown, fg="magenta") + "@" if kind == "link" else shown

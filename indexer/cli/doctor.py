@@ -10,7 +10,7 @@ from typing import Any, Final, TypedDict
 import click
 
 from indexer.cli.columns import pad
-from indexer.cli.index_checks import Examined, examine, owned, read_everything
+from indexer.cli.index_checks import examine, owned, read_everything
 from indexer.cli.machine_checks import (
     Check,
     check_file_system,
@@ -61,7 +61,15 @@ def command(options: Globals, quarantine: bool) -> int:
     root = root_of(options)
     moved = put_aside(root) if quarantine else []
     found = examine(root)
-    checks = [check_python(), check_packages(), check_git(root), *_place(root, found)]
+    checks = [
+        check_python(),
+        check_packages(),
+        check_git(root),
+        check_file_system(root),
+        check_space(root),
+        check_inotify(found.folders),
+        *found.checks,
+    ]
     if quarantine:
         checks.append(_moved(root, moved))
     document = _document(checks)
@@ -74,15 +82,6 @@ def command(options: Globals, quarantine: bool) -> int:
     if found.damaged:
         return ExitCode.CORRUPT
     return ExitCode.FINE if document["healthy"] else ExitCode.FINDINGS
-
-
-def _place(root: Path, found: Examined) -> list[Check]:
-    return [
-        check_file_system(root),
-        check_space(root),
-        check_inotify(found.folders),
-        *found.checks,
-    ]
 
 
 def put_aside(root: Path) -> list[Path]:

@@ -17,7 +17,9 @@ def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> f
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-def some_duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+def positive_duration(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> float | None:
     """Seconds of a time that must be more than zero, or None where none was given."""
     seconds = duration(ctx, param, value)
     if seconds == 0:

@@ -38,7 +38,7 @@ def run(parse_and_call: Callable[[], Any], *, as_json: bool) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except OSError as error:
-        # The stream that was to tell it does not take it either; stderr may.
+        # What went wrong could not be told on stdout; stderr may still take it.
         with contextlib.suppress(OSError):
             _report(error, as_json=False)
         return ExitCode.UNCHECKED

@@ -18,8 +18,7 @@ _COLOURS: Final = {
     "unknown": "red",
 }
 
-
-_REGENERATING: Final = "`merkle regenerate` or a running service makes them"
+_WHO_MAKES_THEM: Final = "`merkle regenerate` or a running service makes them"
 
 
 def state(freshness: str) -> str:
@@ -55,7 +54,7 @@ def moment(stamp: str) -> str:
     return on_screen(stamp).replace("T", " ")[:19]
 
 
-def not_made(missing: int, by: str = _REGENERATING) -> str:
+def not_made(missing: int, by: str = _WHO_MAKES_THEM) -> str:
     """What to say of frames that declared types ask for and that nobody has made."""
     return f"{counted(missing, 'frame')} not made yet: {by}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from indexer.cli.columns import counted, fields, first, path
-from indexer.cli.frame_text import about, body, moment, state
+from indexer.cli.frame_text import about, body, freshness, moment
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import show
@@ -39,10 +39,9 @@ def command(options: Globals, frame: str) -> int:
 def _lines(document: FrameDocument) -> Iterator[str]:
     title = f"{on_screen(document['type'])} by {on_screen(document['agent'])}"
     yield click.style(f"{title}, about {path(document['path'])}{about(document)}", bold=True)
-    because = f" ({on_screen(document['because'])})" if document["because"] else ""
     rows = [
         ("frame", document["frame_id"]),
-        ("state", state(document["freshness"]) + because),
+        ("state", freshness(document)),
         ("written", f"{moment(document['created_at'])}, {counted(document['tokens'], 'token')}"),
     ]
     rows += [("supersedes", one) for one in document["supersedes"]]

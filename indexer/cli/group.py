@@ -93,8 +93,7 @@ GROUPS: Final = {
 
 COMMANDS: Final = {name: about for listed in GROUPS.values() for name, about in listed.items()}
 
-
-_ELSEWHERE: Final = {
+_OTHER_NAMES: Final = {
     "tree": "status --tree",
     "dir": "ls",
     "cat": "show",
@@ -111,7 +110,7 @@ _ELSEWHERE: Final = {
     "check": "validate",
     "why": "explain",
 }
-"""What other tools call it."""
+"""Names that other tools have for what one of these commands does."""
 
 
 class LazyGroup(click.Group):
@@ -173,7 +172,7 @@ class LazyGroup(click.Group):
                 return leaving.exit_code
 
         status = run(parse_and_call, as_json=as_json)
-        _start_what_was_missed()
+        _serve_large_workspaces()
         sys.exit(status)
 
 
@@ -189,8 +188,8 @@ def _complete_values(command: click.Command) -> None:
             _complete_values(inner)
 
 
-def _start_what_was_missed() -> None:
-    """A service for large workspaces that this command had to look at itself."""
+def _serve_large_workspaces() -> None:
+    """Start a service for every large workspace that this command had to open itself."""
     opening = sys.modules.get("indexer.cli.opening")
     for root, files in () if opening is None else opening.opened_here():
         # Imported late: only where a workspace was opened here.
@@ -203,8 +202,8 @@ def _guess(name: str) -> str:
     # Imported late: only a mistyped line needs it.
     import difflib
 
-    elsewhere = _ELSEWHERE.get(name)
-    near = [elsewhere] if elsewhere else difflib.get_close_matches(name, COMMANDS, n=2)
+    meant = _OTHER_NAMES.get(name)
+    near = [meant] if meant else difflib.get_close_matches(name, COMMANDS, n=2)
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 

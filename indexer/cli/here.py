@@ -19,9 +19,10 @@ AMBIGUOUS = "ambiguous_node"
 
 
 def node_from_here(options: Globals, workspace: Workspace, name: str) -> str:
-    """What `from_here` gives; a name of nothing on disk is that of the one node that ends so.
+    """The node that a name means by `from_here`, else the only one whose path ends with the name.
 
-    Which one was taken is said. `PATH::SYMBOL` is taken apart, where no file is called that.
+    In the second case it is said which one was taken. `PATH::SYMBOL` is taken apart, where no file
+    is called that.
     """
     meant = from_here(options, name)
     if not name or meant.startswith(("path:", "id:")) or _exists(workspace.root, meant):
@@ -67,7 +68,13 @@ def from_here(options: Globals, name: str, *, guess: bool = True) -> str:
         return name
     root = root_of(options)
     typed = os.path.join(root if options.directory is not None else os.getcwd(), name)
-    inside = _inside(typed, root)
+    try:
+        inside = _inside(typed, root)
+    except ValueError:
+        # It has a NUL character, or is no text that bytes can spell.
+        raise PathError(
+            f"{on_screen(name)} names no file", hint="no file can be called that"
+        ) from None
     if inside is None:
         raise PathError(
             f"{on_screen(name)} is not in the workspace {on_screen(str(root))}",

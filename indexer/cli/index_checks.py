@@ -38,7 +38,7 @@ _REPAIR: Final = "`merkle repair` rebuilds it from the files and the journal"
 
 @dataclass(slots=True)
 class Examined:
-    """The workspace's part of the list, and what else was learnt."""
+    """What was found out about the workspace: its lines of the list, and what `doctor` goes by."""
 
     checks: list[Check] = field(default_factory=list)
     folders: int | None = None
@@ -81,19 +81,22 @@ def _settings(root: Path) -> Check:
     try:
         settings = load_settings(root)
         refused = [*settings.refused, *load_llm_settings(root).refused]
-        away = _scopes_away(root, settings)
+        empty = _empty_scope(root, settings)
     except MerkleError as error:
         return Check("settings", "fail", error.message, error.hint)
     if refused:
         message = f"{FILE} sets {', '.join(refused)}, which is not a repository's to set"
         return Check("settings", "warn", message, TRUST)
-    if away:
-        return Check("settings", "warn", *away)
+    if empty:
+        return Check("settings", "warn", *empty)
     return Check("settings", "ok", FILE if settings.file else f"defaults, no {FILE}")
 
 
-def _scopes_away(root: Path, settings: Settings) -> tuple[str, str] | None:
-    """Make what the file declares, so that it is refused here too; a scope with nothing in it."""
+def _empty_scope(root: Path, settings: Settings) -> tuple[str, str] | None:
+    """A message and advice about a declared scope in which there is nothing.
+
+    What the file declares is made for it, so that what is refused elsewhere is refused here too.
+    """
     try:
         # Imported late: it needs every parser.
         from indexer.engine.frames.types import load_types
@@ -162,7 +165,7 @@ def _socket_folder() -> Check:
 
 
 def _service(client: Client, found: Examined) -> None:
-    """A service owns the index: it knows best how it is."""
+    """Enter what the service says, which owns the index and so knows best how it is."""
     try:
         health = client.get("/v1/health")
     except MerkleError as error:
@@ -205,7 +208,7 @@ def _asked_frames(client: Client) -> list[Check]:
 def _frames(made: int, missing: int) -> list[Check]:
     if not missing:
         return []
-    # Who only scans wants none; who has some was interrupted.
+    # Where there are none, nobody asked for any; where there are some, making them was interrupted.
     return [Check("frames", "warn" if made else "ok", not_made(missing, "`merkle regenerate`"))]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from indexer.cli.columns import counted, short
-from indexer.cli.opening import open_workspace, refuse_by_accident
+from indexer.cli.opening import open_workspace, refuse_accidental_root
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import show
 from indexer.errors import ExitCode
@@ -24,7 +24,7 @@ def command(options: Globals) -> int:
     Example:
       merkle lock && git add merkle.lock
     """
-    refuse_by_accident(options)
+    refuse_accidental_root(options)
     with open_workspace(options) as workspace:
         document = workspace.lock()
     show(options, document, _text)

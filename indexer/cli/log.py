@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from indexer.cli.columns import short, table
+from indexer.cli.frame_text import moment
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, default_of, merkle_command
 from indexer.cli.output import print_json, print_text
@@ -64,17 +65,15 @@ def _text(document: LogDocument) -> str:
 def lost_lines(lost: list[LostDocument]) -> Iterator[str]:
     """What was recorded and is gone, a line each."""
     for each in lost:
-        when = each["noticed_at"].replace("T", " ")[:19]
-        yield f"{lost_text(each['first'], each['last'])} (noticed {when}); the last was " + short(
-            each["root"]
-        )
+        when, last = moment(each["noticed_at"]), short(each["root"])
+        yield f"{lost_text(each['first'], each['last'])} (noticed {when}); the last was {last}"
 
 
 def _row(place: int, root: RootDocument) -> list[str]:
     return [
         click.style(f"@-{place}", fg="cyan"),
         short(root["root"]),
-        root["at"].replace("T", " ")[:19],
+        moment(root["at"]),
         on_screen(root["cause"]),
         _counts(root),
         f"{root['nodes']:,}",

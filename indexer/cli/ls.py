@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from indexer.cli.columns import counted, path, size, table
+from indexer.cli.columns import counted, listed_name, size, table
 from indexer.cli.frame_text import state
 from indexer.cli.here import node_from_here
 from indexer.cli.nodes import node_name
@@ -45,16 +45,10 @@ def command(options: Globals, node: str) -> int:
 
 def _text(document: ListingDocument) -> str:
     rows = [
-        [_name(one), size(one["size"]), _known(one), _notes(one)] for one in document["entries"]
+        [listed_name(one["name"], one["kind"]), size(one["size"]), _known(one), _notes(one)]
+        for one in document["entries"]
     ]
     return table(rows, right=frozenset((1,)))
-
-
-def _name(one: ListedDocument) -> str:
-    name = path(one["name"])
-    if one["kind"] == "directory":
-        return click.style(name, fg="blue", bold=True) + "/"
-    return click.style(name, fg="magenta") + "@" if one["kind"] == "link" else name
 
 
 def _known(one: ListedDocument) -> str:

@@ -47,7 +47,7 @@ def command(options: Globals, agent: str | None, stdio: bool) -> int:
     if settings.agent is not None:
         check_agent_id(settings.agent)
     if sys.stdin.isatty():
-        # A person, then, who would see nothing at all.
+        # It was started by hand, by a person who would see nothing at all.
         print_text("waiting for an editor; docs/editors.md says how to set one up", err=True)
     # Imported late: the protocol's library takes longer to load than everything else.
     from indexer.lsp.run import run_stdio

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypedDict
 
 import click
@@ -80,7 +81,7 @@ def _serve(options: Globals, agent: str | None, port: int | None) -> None:
     calls = Calls(root, settings.agent, settings.wait_s)
     if port is None:
         if sys.stdin.isatty():
-            # A person, then, who would see nothing at all.
+            # It was started by hand, by a person who would see nothing at all.
             print_text("waiting for a client; `merkle mcp install CLIENT` sets one up", err=True)
         run_stdio(calls)
         return
@@ -196,7 +197,7 @@ def _missing(command: str) -> Iterator[str]:
     # An environment that is active here is not where a client is started.
     own = os.environ.get("VIRTUAL_ENV")
     places = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    lasting = [one for one in places if own is None or not one.startswith(own)]
+    lasting = [one for one in places if not own or not Path(one).is_relative_to(own)]
     if shutil.which(command, path=os.pathsep.join(lasting)) is None:
         found = shutil.which(command)
         only = f"; {found} counts only while its environment is active" if found else ""

@@ -26,7 +26,7 @@ _TOGETHER: Final = 1000
 
 Call = Callable[[str], Mapping[str, Any]]
 Together = Callable[[Sequence[str]], Sequence[JsonObject]]
-"""For many names what belongs to each, an `error` where that is what there is."""
+"""What belongs to each of many names at once: a document, or an `error`."""
 Text = Callable[[str, Mapping[str, Any]], str]
 """The text for a name and the document that belongs to it; empty prints nothing."""
 
@@ -40,9 +40,9 @@ def as_text(name: str) -> str:
     return name
 
 
-def node_name(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Check a NODE argument; see `as_text`."""
-    return as_text(value)
+def node_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Give a NODE argument its text form, where there is one; see `as_text`."""
+    return None if value is None else as_text(value)
 
 
 def _always_fine(document: Mapping[str, Any]) -> ExitCode:
@@ -75,7 +75,7 @@ def on_nodes(
 
 
 def _one_by_one(options: Globals, call: Call) -> Iterator[JsonObject]:
-    """A name that cannot be used is told, and does not stop the others."""
+    """What belongs to each name; one that cannot be used is told and does not stop the others."""
     for name in _names():
         try:
             yield {"node": name, **call(_as_it_stands(options, name))}
@@ -84,7 +84,7 @@ def _one_by_one(options: Globals, call: Call) -> Iterator[JsonObject]:
 
 
 def _many(options: Globals, together: Together) -> Iterator[JsonObject]:
-    """The same, a good many names in each call."""
+    """What `_one_by_one` gives, by one call for many names."""
     given_names = _names()
     while names := list(itertools.islice(given_names, _TOGETHER)):
         results: dict[int, JsonObject] = {}
@@ -101,7 +101,7 @@ def _many(options: Globals, together: Together) -> Iterator[JsonObject]:
 
 
 def _as_it_stands(options: Globals, name: str) -> str:
-    # What git or find prints is meant as it stands, not as somebody in a folder means it.
+    """The node that a name of git's or find's stands for, which is never guessed at."""
     return from_here(options, as_text(name), guess=False)
 
 

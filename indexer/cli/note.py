@@ -11,7 +11,7 @@ import click
 from indexer.cli.columns import path, short
 from indexer.cli.frame_text import about, freshness
 from indexer.cli.here import node_from_here
-from indexer.cli.nodes import STDIN, as_text
+from indexer.cli.nodes import STDIN, node_name
 from indexer.cli.opening import open_workspace, root_of
 from indexer.cli.options import (
     Globals,
@@ -32,12 +32,8 @@ from indexer.service.workspace import Workspace
 _CUT: Final = "# ------ what stands below this line is not part of the note ------"
 
 
-def _node(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else as_text(value)
-
-
 @merkle_command("note")
-@click.argument("node", metavar="[NODE[::SYMBOL]", required=False, callback=_node)
+@click.argument("node", metavar="[NODE[::SYMBOL]", required=False, callback=node_name)
 @click.argument("words", metavar="[TEXT]...]", nargs=-1, callback=plain_texts)
 @click.option(
     "--still-true",

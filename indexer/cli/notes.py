@@ -11,7 +11,7 @@ from indexer.cli.columns import counted, path, short
 from indexer.cli.export import pack_file
 from indexer.cli.frame_text import about, body, freshness, moment
 from indexer.cli.here import node_from_here
-from indexer.cli.nodes import as_text
+from indexer.cli.nodes import node_name
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import GlobalGroup, Globals, allow_secrets, merkle_command
 from indexer.cli.output import show
@@ -51,12 +51,8 @@ def command() -> None:
     """
 
 
-def _node(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else as_text(value)
-
-
 @merkle_command(_LIST, gives=("notes",))
-@click.argument("node", metavar="[NODE[::SYMBOL]]", required=False, callback=_node)
+@click.argument("node", metavar="[NODE[::SYMBOL]]", required=False, callback=node_name)
 @click.option("--stale", is_flag=True, help="Only those that do not hold.")
 @click.option(
     "--limit",
@@ -103,7 +99,7 @@ def _lines(document: Mapping[str, Any], stale: bool) -> Iterator[str]:
 
 @merkle_command("export", gives=("export-notes",))
 @click.argument("file", metavar="FILE", callback=pack_file)
-@click.argument("node", metavar="[NODE]", required=False, callback=_node)
+@click.argument("node", metavar="[NODE]", required=False, callback=node_name)
 def export(options: Globals, file: str, node: str | None) -> int:
     """Write the notes to a file, a line each, to keep in the repository.
 

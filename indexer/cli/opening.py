@@ -63,8 +63,8 @@ def root_of(options: Globals) -> Path:
     return root
 
 
-def refuse_by_accident(options: Globals) -> None:
-    """Raise before all of a machine, or of somebody's home, is indexed that nobody asked for."""
+def refuse_accidental_root(options: Globals) -> None:
+    """Raise before the whole machine, or a whole home folder, is indexed by accident."""
     if options.directory is not None:
         return
     root = find_workspace()

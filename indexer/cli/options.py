@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -67,7 +68,7 @@ def global_options() -> list[click.Parameter]:
 
 
 Gives = tuple[Any, ...]
-"""The keys of a document: those of operations, by name, and of declared documents, in order."""
+"""What a document takes its keys from, in order: names of operations, and declared documents."""
 
 
 class GlobalCommand(click.Command):
@@ -130,7 +131,7 @@ def plain_text(ctx: click.Context, param: click.Parameter, value: str | None) ->
 def plain_texts(
     ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The same for an option that can be repeated."""
+    """What `plain_text` does, for an option that can be repeated."""
     for one in value:
         plain_text(ctx, param, one)
     return value
@@ -147,15 +148,20 @@ def named_values(
         yield key, text
 
 
-def acting_agent(
-    words: str, *, required: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def json_or_text(text: str) -> Any:
+    """The value that a text spells in JSON; the text itself where it spells none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def acting_agent(words: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option that says in whose name something is done; MERKLE_AGENT does otherwise."""
     return click.option(
         "--agent",
         metavar="A",
         envvar="MERKLE_AGENT",
-        required=required,
         callback=plain_text,
         help=f"{words} MERKLE_AGENT if not given.",
     )

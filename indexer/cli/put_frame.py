@@ -28,9 +28,8 @@ from indexer.errors import ExitCode, UsageError
 LONGEST: Final = 1 << 20
 """Bytes of the longest frame there can be; more is not even read."""
 
-
 LONGEST_BATCH: Final = 32 << 20
-"""Bytes of the longest batch."""
+"""Bytes of all frames that are written together, at most."""
 
 
 class ContentError(UsageError):
@@ -48,12 +47,8 @@ def _meta(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
     return found
 
 
-def _node(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else node_name(ctx, param, value)
-
-
 @merkle_command("put-frame")
-@click.argument("node", metavar="[NODE[::SYMBOL]", required=False, callback=_node)
+@click.argument("node", metavar="[NODE[::SYMBOL]", required=False, callback=node_name)
 @click.argument("file", metavar="FILE]", required=False, type=click.File("rb"))
 @click.option(
     "--lines",
@@ -165,7 +160,7 @@ def _several(
         if line.strip():
             try:
                 one = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ContentError(
                     f"line {number} is not JSON: {error}", hint="write one object a line"
                 ) from None

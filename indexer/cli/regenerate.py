@@ -109,8 +109,8 @@ def made_text(made: int, known: int) -> str:
 
 def failed_lines(document: Mapping[str, Any]) -> list[str]:
     """What could not be made and why, then what to do about it, each once."""
-    failed = [(each["path"], each["reason"]) for each in document["failed"]]
-    hints = dict.fromkeys(each["hint"] for each in document["failed"] if each.get("hint"))
+    failed = document["failed"]
+    hints = dict.fromkeys(each["hint"] for each in failed if each.get("hint"))
     return [*remarks("failed", failed, "red"), *map(_hint_line, hints)]
 
 

@@ -12,12 +12,12 @@ from indexer.cli.report_text import (
     MEANINGS,
     STATES,
     change_lists,
-    folder_of,
     headline,
     stats,
     type_rows,
     weight,
 )
+from indexer.core import paths
 from indexer.core.paths import on_screen
 from indexer.core.rectangles import Box, squarify
 
@@ -126,7 +126,7 @@ class Tile(NamedTuple):
 
     node: Mapping[str, Any]
     box: Box
-    is_frame: bool
+    holds_others: bool
     """Whether other tiles lie inside it."""
 
 
@@ -150,9 +150,9 @@ def _map(top: Mapping[str, Any]) -> str:
 
 
 def _drawn(tile: Tile) -> Iterator[str]:
-    node, box, is_frame = tile
+    node, box, holds_others = tile
     state = node["state"] if node["kind"] != "directory" else node["below"]
-    kind = "frame" if is_frame else f"leaf {state}"
+    kind = "frame" if holds_others else f"leaf {state}"
     told = f"{path(node['path'])}: {node['kind']}, {size(node['bytes'])}, {MEANINGS[state]}"
     yield (
         f'<rect class="{kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
@@ -163,7 +163,7 @@ def _drawn(tile: Tile) -> Iterator[str]:
         name = path(node["path"]).rpartition("/")[2]
         if len(name) > room:
             name = name[: room - 1] + "…"
-        ink = "" if is_frame else ' class="in"'
+        ink = "" if holds_others else ' class="in"'
         yield f'<text{ink} x="{box.x + 3:.1f}" y="{box.y + 11:.1f}">{escape(name)}</text>'
 
 
@@ -230,7 +230,7 @@ def _changes(document: Mapping[str, Any]) -> Iterator[str]:
     for word, entries in lists:
         yield f"<p>{counted(len(entries), 'path')} {word}</p>"
         rows = [
-            [" → ".join(_code(one) for one in entry), escape(path(folder_of(entry[-1])))]
+            [" → ".join(_code(one) for one in entry), escape(path(paths.split(entry[-1])[0]))]
             for entry in entries[:CHANGES_SHOWN]
         ]
         yield _table(["path", "folder"], rows, range(0))

@@ -90,11 +90,6 @@ def _among(path: str, folders: set[str]) -> bool:
     return not folders.isdisjoint((path, *paths.ancestors(path)))
 
 
-def folder_of(path: str) -> str:
-    """The folder a path lies in."""
-    return paths.split(path)[0]
-
-
 def weight(node: Mapping[str, Any]) -> int:
     """The area a node of the map asks for: by the root of its size, so that small files show."""
     if node.get("children"):

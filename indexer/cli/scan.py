@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from indexer.cli.columns import counted, fields, remarks, size
-from indexer.cli.opening import open_workspace, refuse_by_accident
+from indexer.cli.opening import open_workspace, refuse_accidental_root
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text
 from indexer.errors import ExitCode
 
 if TYPE_CHECKING:
-    from indexer.engine.tree.results import RemarkDocument, ScanDocument
+    from indexer.engine.tree.results import ScanDocument
 
 
 @merkle_command("scan")
@@ -31,7 +31,7 @@ def command(options: Globals, force: bool, accept_empty: bool) -> int:
     Example:
       merkle scan
     """
-    refuse_by_accident(options)
+    refuse_accidental_root(options)
     with open_workspace(options) as workspace:
         document = workspace.scan(force=force, accept_empty=accept_empty)
     show_scan(options, document)
@@ -43,7 +43,7 @@ def show_scan(options: Globals, document: ScanDocument) -> None:
     if options.json:
         print_json(document)
         return
-    problems = "\n".join(remarks("unreadable", _pairs(document["unreadable"]), "red"))
+    problems = "\n".join(remarks("unreadable", document["unreadable"], "red"))
     if options.quiet:
         print_text(problems, err=True)
         return
@@ -65,7 +65,7 @@ def _summary(document: ScanDocument) -> Iterator[str]:
             ("read", f"{counted(document['hashed'], 'file')} in {document['seconds']:.2f} s"),
         ]
     )
-    yield from remarks("skipped", _pairs(document["skipped"]), "yellow")
+    yield from remarks("skipped", document["skipped"], "yellow")
 
 
 def changes_line(document: ScanDocument) -> str:
@@ -81,7 +81,3 @@ def changes_line(document: ScanDocument) -> str:
         if number
     ]
     return ", ".join(parts) or "none"
-
-
-def _pairs(remarked: list[RemarkDocument]) -> list[tuple[str, str]]:
-    return [(remark["path"], remark["reason"]) for remark in remarked]

@@ -16,7 +16,7 @@ from indexer.cli.options import Globals, merkle_command, plain_text, plain_texts
 from indexer.cli.output import print_json, print_text
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
-from indexer.service.methods import Methods
+from indexer.service.workspace import Workspace
 
 KINDS: Final = ("frame", "symbol", "reference", "text")
 
@@ -43,7 +43,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     "--type", "types", metavar="T", multiple=True, callback=plain_texts,
     help="Of frames, only those of these types.",
 )  # fmt: skip
-@limit_option(Methods.search)
+@limit_option(Workspace.search)
 def command(
     options: Globals, question: str, kinds: tuple[str, ...], types: tuple[str, ...], limit: int
 ) -> int:

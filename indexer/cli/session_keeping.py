@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import click
 
-from indexer.cli.columns import counted, short
+from indexer.cli.columns import counted
 from indexer.cli.frame_text import moment
 from indexer.cli.opening import open_workspace
 from indexer.cli.options import Globals, merkle_command, plain_text
 from indexer.cli.output import print_json, print_text, show
-from indexer.cli.session_options import by_agent, session_name
+from indexer.cli.session_options import by_agent, session_name, short_id
 from indexer.core.paths import on_screen
 from indexer.errors import ExitCode
 
@@ -48,7 +48,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     for record in document["records"]:
         who = f" {on_screen(record['author'])}" if record["author"] is not None else ""
         about = next((record[key] for key in _ABOUT if record.get(key)), None)
-        named = f" {on_screen(_short(str(about)))}" if about is not None else ""
+        named = f" {on_screen(short_id(str(about)))}" if about is not None else ""
         head = f"{record['seq']:>5}  {moment(record['at'])}{who}  "
         yield click.style(head, dim=True) + click.style(record["op"], bold=True) + named
         for key in ("text", "message", "reason", "priority", "status"):
@@ -63,12 +63,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{older}: --before {document['records'][-1]['seq']}"
 
 
-def _short(name: str) -> str:
-    return name if len(name) < 32 else short(name)
-
-
 def _conflict(conflict: Mapping[str, str]) -> str:
-    return f"{on_screen(_short(conflict['id']))}: {on_screen(conflict['message'])}"
+    return f"{on_screen(short_id(conflict['id']))}: {on_screen(conflict['message'])}"
 
 
 @merkle_command("fork")

@@ -9,7 +9,7 @@ import click
 
 from indexer.cli.columns import counted, short
 from indexer.cli.opening import open_workspace
-from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text
+from indexer.cli.options import Globals, allow_secrets, merkle_command, plain_text, plain_texts
 from indexer.cli.output import show
 from indexer.cli.session_options import (
     DIRECTIONS,
@@ -19,10 +19,9 @@ from indexer.cli.session_options import (
     TYPES,
     Function,
     by_agent,
-    each_plain,
     json_object,
-    json_text,
     pairs,
+    parsed_object,
     session_name,
     warned,
 )
@@ -40,6 +39,8 @@ class SourceError(UsageError):
 
 
 def _options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Several options as one decorator."""
+
     def declare(function: Function) -> Function:
         for option in reversed(options):
             function = option(function)
@@ -103,7 +104,7 @@ content_options = _options(
     "references",
     metavar="ID",
     multiple=True,
-    callback=each_plain,
+    callback=plain_texts,
     help="A node that must stay as long as this one does. May be repeated.",
 )
 @click.option(
@@ -152,7 +153,7 @@ def _append_message(
     own = ("payload", "allow_secrets", "agent")
     if given := [key for key, value in values.items() if value and key not in own]:
         raise SourceError(f"--{given[0].replace('_', '-')} says nothing about a whole message")
-    message = values["payload"] if said is None else json_text(said)
+    message = values["payload"] if said is None else parsed_object(said)
     with open_workspace(options) as workspace:
         document = workspace.session_append_message(
             name,

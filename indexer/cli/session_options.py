@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from indexer.cli.options import plain_text
+from indexer.cli.columns import short
+from indexer.cli.options import acting_agent, json_or_text, named_values, plain_text
 from indexer.cli.output import print_text
 from indexer.core.paths import on_screen
 
@@ -23,13 +24,7 @@ STATUSES: Final = ("success", "error")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 session_name = click.argument("name", metavar="NAME", callback=plain_text)
-by_agent = click.option(
-    "--agent",
-    metavar="A",
-    envvar="MERKLE_AGENT",
-    callback=plain_text,
-    help="Who does it: a registered agent. MERKLE_AGENT if not given.",
-)
+by_agent = acting_agent("Who does it: a registered agent.")
 
 
 def json_object(
@@ -40,16 +35,13 @@ def json_object(
         return None
     plain_text(ctx, param, value)
     try:
-        found = json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"it is not JSON: {error}", ctx, param) from None
-    if not isinstance(found, dict):
-        raise click.BadParameter("it is no JSON object", ctx, param)
-    return found
+        return parsed_object(value)
+    except click.UsageError as error:
+        raise click.BadParameter(error.message, ctx, param) from None
 
 
-def json_text(text: str) -> Mapping[str, Any]:
-    """A JSON object from a file or standard input."""
+def parsed_object(text: str) -> Mapping[str, Any]:
+    """The JSON object that a text holds."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -59,27 +51,14 @@ def json_text(text: str) -> Mapping[str, Any]:
     return found
 
 
-def each_plain(
-    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    """An option that may be repeated, each time some text."""
-    for each in value:
-        plain_text(ctx, param, each)
-    return value
-
-
 def pairs(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, Any]:
     """`K=V` options as a mapping; V is JSON where it reads as such, and text otherwise."""
-    found: dict[str, Any] = {}
-    for pair in each_plain(ctx, param, value):
-        key, equals, text = pair.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"{pair!r} is not of the form K=V", ctx, param)
-        try:
-            found[key] = json.loads(text)
-        except (ValueError, RecursionError):
-            found[key] = text
-    return found
+    return {key: json_or_text(text) for key, text in named_values(ctx, param, value)}
+
+
+def short_id(identifier: str) -> str:
+    """A node's id as it is printed: of a hash the first digits, of a chosen id all of it."""
+    return identifier if len(identifier) < 32 else short(identifier)
 
 
 def print_document(text: str) -> None:

@@ -19,6 +19,7 @@ from indexer.cli.session_options import (
     pairs,
     print_document,
     session_name,
+    short_id,
     warned,
 )
 from indexer.core.canonical import canonical_json
@@ -260,14 +261,15 @@ def tree(options: Globals, name: str, stages: bool, policy: Mapping[str, Any] | 
 
 def _shape(node: JsonObject, rows: Mapping[str, JsonObject], depth: int) -> Iterator[str]:
     row = rows.get(node["id"])
-    named = on_screen(node["id"] if len(node["id"]) < 32 else short(node["id"]))
+    named = on_screen(short_id(node["id"]))
     line = f"{'  ' * depth}{click.style(on_screen(node['node_type']), dim=True)} {named}"
     if row is not None:
         marks = [row["type"], "pinned" if row["pinned"] else "", row["freshness"] or ""]
         marks += [f"dropped: {row['dropped']}" if row["dropped"] else ""]
         marks += ["collapsed" if row["collapsed"] else "", counted(row["tokens"], "token")]
         more = "…" if row["preview_truncated"] else ""
-        line += f" ({', '.join(filter(None, marks))}) {on_screen(row['preview'])}{more}"
+        told = ", ".join(filter(None, marks))
+        line += f" ({on_screen(told)}) {on_screen(row['preview'])}{more}"
     yield line
     for child in node.get("children", ()):
         yield from _shape(child, rows, depth + 1)
@@ -352,9 +354,8 @@ def _tree(node: Mapping[str, Any], depth: int) -> Iterator[str]:
     line = text if len(text) <= 60 else text[:59] + "…"
     role = f" {on_screen(node['role'])}" if "role" in node else ""
     offset = f" [{node['offset']:+d}]" if node["offset"] else ""
-    named = node["id"] if len(node["id"]) < 32 else short(node["id"])
     yield f"{'  ' * depth}{click.style(on_screen(node['nodeType']), dim=True)}{offset}{role} " + (
-        f"{on_screen(named)}  {line}".rstrip()
+        f"{on_screen(short_id(node['id']))}  {line}".rstrip()
     )
     children = node.get("children", [])
     if node["nodeType"] == "^seq" and len(children) > TURNS:

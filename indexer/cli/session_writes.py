@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -94,7 +95,7 @@ def set_(
       merkle session set review note-1 --ttl none --attr data_source=null
     """
     stays = ttl is not None and ttl.lower() == "none"
-    if ttl is not None and not stays and not (ttl.isascii() and ttl.isdigit()):
+    if ttl is not None and not stays and not re.fullmatch("[0-9]{1,18}", ttl):
         raise click.BadParameter("it is a number of cycles, or none", param_hint="--ttl")
     with open_workspace(options) as workspace:
         document = workspace.session_set(

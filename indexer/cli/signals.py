@@ -22,7 +22,7 @@ class Ended(KeyboardInterrupt):
 @contextlib.contextmanager
 def ends_politely() -> Iterator[None]:
     """Wind up before ending: what was answered is paid for, and belongs into the journal."""
-    # Who ignores a signal (nohup) means it.
+    # A signal that is ignored already, as under nohup, stays ignored.
     ours = [number for number in _POLITE if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, _end)

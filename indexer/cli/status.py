@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,7 +20,6 @@ from indexer.core import paths
 from indexer.core.paths import on_screen
 from indexer.engine.documents import JsonObject
 from indexer.errors import ExitCode
-from indexer.service.workspace import Workspace
 
 if TYPE_CHECKING:
     from indexer.engine.tree.results import StatusDocument
@@ -84,7 +83,9 @@ def command(
             document = workspace.status(wait=not no_wait)
         else:
             document = never_scanned(workspace.root)
-        nodes = _nodes(workspace, document, depth) if tree else None
+        nodes = None
+        if tree:
+            nodes = tree_nodes(workspace, depth) if document["scanned"] else []
     code = _exit_code(document)
     if options.json:
         print_json(document if nodes is None else {**document, "tree": nodes})
@@ -97,12 +98,8 @@ def command(
 
 def _exit_code(document: StatusDocument) -> ExitCode:
     code = EXIT_CODES.get(document["state"], ExitCode.UNCHECKED)
-    # What could not be looked at is never fine.
+    # It is never fine where something could not be read.
     return ExitCode.UNCHECKED if code == ExitCode.FINE and document["unreadable"] else code
-
-
-def _nodes(workspace: Workspace, document: StatusDocument, depth: int | None) -> list[JsonObject]:
-    return tree_nodes(workspace, depth) if document["scanned"] else []
 
 
 def never_scanned(root: Path) -> StatusDocument:
@@ -157,7 +154,7 @@ def _text(document: StatusDocument, nodes: list[JsonObject] | None) -> str:
     parts += _not_fresh(document)
     parts += _unread(document)
     parts += [click.style(each, fg="yellow") for each in lost_lines(document["lost"])]
-    parts += remarks("skipped", _pairs(document["skipped"]), "yellow")
+    parts += remarks("skipped", document["skipped"], "yellow")
     if document["largest"]:
         parts.append(click.style("largest files", dim=True))
         parts += [f"  {path(each)}" for each in document["largest"]]
@@ -176,7 +173,7 @@ def _state(document: StatusDocument) -> tuple[str, str]:
 
 
 def _unread(document: StatusDocument) -> Iterator[str]:
-    return remarks("unreadable", _pairs(document["unreadable"]), "red")
+    return remarks("unreadable", document["unreadable"], "red")
 
 
 def _tree_summary(document: StatusDocument) -> Iterator[tuple[str, str]]:
@@ -237,10 +234,6 @@ def _not_fresh(document: StatusDocument) -> Iterator[str]:
             for frame in document["not_fresh"]
         ]
         yield from (f"  {line}" for line in first(lines, _LISTED, of=total))
-
-
-def _pairs(remarked: object) -> list[tuple[str, str]]:
-    return [(each["path"], each["reason"]) for each in cast(list[JsonObject], remarked)]
 
 
 def _why_text(document: Mapping[str, Any]) -> str:

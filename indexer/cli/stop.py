@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -48,7 +49,8 @@ def command(options: Globals) -> int:
 
 
 def _end(pid: int) -> None:
-    os.kill(pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _PATIENCE
     while _is_alive(pid):
         if time.monotonic() >= deadline:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,13 +14,13 @@ from indexer.cli.opening import open_workspace
 from indexer.cli.options import (
     Globals,
     acting_agent,
+    json_or_text,
     merkle_command,
     named_values,
     plain_text,
 )
-from indexer.cli.regenerate import failed_lines, made_text
+from indexer.cli.regenerate import failed_lines, made_text, verdict
 from indexer.cli.signals import ends_politely
-from indexer.errors import ExitCode
 
 
 def _options(
@@ -30,10 +29,7 @@ def _options(
     """What was given by name: numbers, true, false and lists as JSON has them, the rest as text."""
     found: dict[str, object] = {}
     for key, text in named_values(ctx, param, value):
-        try:
-            one: object = json.loads(text)
-        except ValueError:
-            one = text
+        one = json_or_text(text)
         if key in found:
             before = found[key]
             one = [*(before if isinstance(before, list) else [before]), one]
@@ -115,13 +111,8 @@ def command(
             node,
             synthesize,
             lambda name, found: _text(options, name, found),
-            _verdict,
+            verdict,
         )
-
-
-def _verdict(document: Mapping[str, Any]) -> ExitCode:
-    left = document["failed"] or document.get("stopped")
-    return ExitCode.FINDINGS if left else ExitCode.FINE
 
 
 def _text(options: Globals, node: str, document: Mapping[str, Any]) -> str:

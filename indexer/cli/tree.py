@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from indexer.cli.columns import pad, path, size, width
+from indexer.cli.columns import listed_name, pad, size, width
 from indexer.core import paths
 from indexer.engine.documents import JsonObject
 from indexer.service.workspace import Workspace
@@ -34,7 +34,10 @@ def tree_text(nodes: list[JsonObject]) -> str:
     """The nodes as lines: NodeID, drawn branch and name, size."""
     # Nodes come in the order of the drawing, so the last one seen of a folder is its last child.
     last = {paths.split(node["path"])[0]: node["path"] for node in nodes if node["path"]}
-    lines = [(node, _branch(node["path"], last) + _name(node)) for node in nodes]
+    names = (listed_name(paths.split(node["path"])[1], node["kind"]) for node in nodes)
+    lines = [
+        (node, _branch(node["path"], last) + name) for node, name in zip(nodes, names, strict=True)
+    ]
     widest = min(_WIDEST, max((width(drawn) for _, drawn in lines), default=0))
     return "\n".join(
         f"{click.style(node['node_id'][:_DIGITS], fg='cyan')}  {pad(drawn, widest)}  "
@@ -56,10 +59,3 @@ def _branch(place: str, last: dict[str, str]) -> str:
             drawn = ("    " if ends else "│   ") + drawn
         here = folder
     return drawn
-
-
-def _name(node: JsonObject) -> str:
-    name = path(paths.split(node["path"])[1])
-    if node["kind"] == "directory":
-        return click.style(name, fg="blue", bold=True) + "/"
-    return click.style(name, fg="magenta") + "@" if node["kind"] == "link" else name

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import click
 
-from indexer.cli.durations import some_duration
+from indexer.cli.durations import positive_duration
 from indexer.cli.models import watcher_limits
-from indexer.cli.opening import open_workspace, refuse_by_accident, root_of
+from indexer.cli.opening import open_workspace, refuse_accidental_root, root_of
 from indexer.cli.options import Globals, merkle_command
 from indexer.cli.output import print_json, print_text, show
 from indexer.cli.progress import StatusLine, is_terminal
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 
 READY: Final = (sys.executable, "-P", "-m", "indexer.cli.ready")
-"""The process that a service keeps ready; -P: nothing around it is taken for a module of ours."""
+"""The command of the process that a service keeps ready; with -P it imports nothing from the
+folder that it is started in."""
 
 
 class OnceDocument(TypedDict):
@@ -53,7 +54,7 @@ class OnceDocument(TypedDict):
 @click.option(
     "--idle-exit",
     metavar="TIME",
-    callback=some_duration,
+    callback=positive_duration,
     help="Stop when nobody has asked anything for TIME (30s, 10m, 2h).",
 )
 @click.option(
@@ -114,7 +115,7 @@ def command(
         if once or web is not None:
             raise click.UsageError("--print-unit goes with neither --once nor --web.")
         return _print_unit(options, usual_manager() if manager == AUTO else manager, idle_exit)
-    refuse_by_accident(options)
+    refuse_accidental_root(options)
     if background:
         if once:
             raise click.UsageError("--background goes with a service: leave out --once.")
@@ -240,8 +241,7 @@ def _serve_with(
     if line is not None and is_terminal():
         print_text("Goodbye. Changes from now on are seen by the next `merkle` command.", err=True)
     if options.json and page is None:
-        document: dict[str, Any] = {"workspace": str(root), "stopped": True}
-        print_json(document)
+        print_json({"workspace": str(root), "stopped": True})
     return ExitCode.FINE
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from indexer.compiler.collapse import collapse
+from indexer.compiler.collapse import ids_to_collapse, within_target
 from indexer.compiler.events import Node, read_events
 from indexer.compiler.plugins import Plugins, check_offered, summarized_by
 from indexer.compiler.policy import SUMMARIES, HeaderPolicy, Policy, parse_policy
@@ -92,8 +92,9 @@ def compile_stages(
     check_offered(offered, rules)
     nodes = read_events(events, with_times=version == WITH_TIMES)
     selection = select(nodes, rules.selection)
-    spec = _spec(nodes, selection, rules, version)
-    header, summaries = _header(nodes, selection, spec, rules, offered)
+    kept = within_target(selection, rules.collapse)
+    spec = _spec(nodes, kept, selection, rules, version)
+    header, summaries = _header(nodes, kept, selection, spec, rules, offered)
     return CompiledStages(
         raw=_raw(nodes, version),
         spec=spec,
@@ -119,11 +120,16 @@ def _raw(nodes: Sequence[Node], version: str) -> RawStage:
     )
 
 
-def _spec(nodes: Sequence[Node], selection: Selection, rules: Policy, version: str) -> SpecStage:
-    result = collapse(
-        "SPEC", selection.nodes, rules.collapse, selection.pinned_ids, selection.held_ids
-    )
-    reasons = {**selection.reasons, **dict.fromkeys(result.dropped_ids, "target")}
+def _spec(
+    nodes: Sequence[Node],
+    kept: Sequence[Node],
+    selection: Selection,
+    rules: Policy,
+    version: str,
+) -> SpecStage:
+    kept_ids = {node.id for node in kept}
+    beyond = (node.id for node in selection.nodes if node.id not in kept_ids)
+    reasons = {**selection.reasons, **dict.fromkeys(beyond, "target")}
     # Only what decides the selection is echoed, so that other settings leave z2 alone.
     config = {**rules.selection.to_json(), "target": rules.collapse.target}
     if version == WITH_TIMES:
@@ -140,27 +146,30 @@ def _spec(nodes: Sequence[Node], selection: Selection, rules: Policy, version: s
                 payload_shape=node.payload_shape,
                 pinned=node.id in selection.pinned_ids,
             )
-            for node in result.kept
+            for node in kept
         ),
         dropped=tuple(
             DroppedRef(node.id, reasons[node.id]) for node in nodes if node.id in reasons
         ),
-        collapsed_ids=result.collapsed_ids,
         version=version,
     )
 
 
 def _header(
-    nodes: Sequence[Node], selection: Selection, spec: SpecStage, rules: Policy, plugins: Plugins
+    nodes: Sequence[Node],
+    kept: Sequence[Node],
+    selection: Selection,
+    spec: SpecStage,
+    rules: Policy,
+    plugins: Plugins,
 ) -> tuple[HeaderStage, dict[str, str]]:
-    result = collapse(
-        "HEADER", selection.nodes, rules.collapse, selection.pinned_ids, selection.held_ids, plugins
-    )
-    kept_ids = {node.id for node in result.kept}
-    collapsed_ids = set(result.collapsed_ids)
+    """HEADER, and the line that stands for each collapsed node, by id."""
+    kept_ids = {node.id for node in kept}
+    collapsed = ids_to_collapse(kept, rules.collapse, selection.held_ids, plugins)
+    collapsed_ids = set(collapsed)
     summaries = {
         node.id: _summary(node, rules.collapse.summary, plugins)
-        for node in result.kept
+        for node in kept
         if node.id in collapsed_ids
     }
     told = {} if rules.collapse.summary == REFERENCE else summaries
@@ -169,10 +178,10 @@ def _header(
         selection_sha256=spec.selection_sha256,
         messages=tuple(
             _message(node, rules.header, node.id in collapsed_ids, told.get(node.id))
-            for node in result.kept
+            for node in kept
         ),
         dropped_ids=tuple(node.id for node in nodes if node.id not in kept_ids),
-        collapsed_ids=result.collapsed_ids,
+        collapsed_ids=collapsed,
         version=spec.version,
     )
     return header, summaries

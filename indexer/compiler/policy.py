@@ -185,7 +185,7 @@ class _Group:
             raise self._wrong(key, "must be a list of kinds, or null")
         if any("\ud800" <= character <= "\udfff" for kind in value for character in kind):
             raise self._wrong(key, "must not hold lone surrogates")
-        # A set in all but name: neither order nor repetition may move a hash.
+        # Sorted and each once, because neither order nor repetition may move a hash.
         return tuple(sorted(set(value)))
 
     def _path(self, key: object) -> str:

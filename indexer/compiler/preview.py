@@ -9,8 +9,8 @@ from typing import Final
 from indexer.core.canonical import canonical_json
 from indexer.core.secrets import is_secret_name, redact
 
-# Deeper than any message; a preview would be over long before.
 _MAX_DEPTH: Final = 40
+"""Levels that are looked into; no message is as deep, and a preview would be over long before."""
 _HIDDEN: Final = "[redacted:field]"
 
 # Controls, invisible and direction-changing characters, lone surrogates. The list is spelled
@@ -24,7 +24,7 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 def escape_controls(text: str) -> str:
     """The text with everything a terminal might act on written out."""
-    return _UNSAFE.sub(_escaped, text)
+    return _UNSAFE.sub(lambda found: _escaped_character(found[0]), text)
 
 
 def preview(payload: object, limit: int) -> tuple[str, bool]:
@@ -87,10 +87,6 @@ def _redacted(value: object, depth: int) -> object:
             return [redact(value[0]), _HIDDEN]
         return [_redacted(item, depth + 1) for item in value]
     return value
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return _escaped_character(match[0])
 
 
 def _escaped_character(character: str) -> str:

@@ -19,9 +19,9 @@ class Selection:
 
     nodes: tuple[Node, ...]
     pinned_ids: frozenset[str]
-    """Those that are pinned, or were chosen first."""
+    """The ids of nodes that are pinned, or were chosen first."""
     held_ids: frozenset[str]
-    """Those that nothing may drop or collapse."""
+    """The ids of nodes that nothing may drop or collapse."""
     reasons: Mapping[str, str]
 
 
@@ -52,7 +52,7 @@ def keep_newest(
     nodes: Sequence[Node],
     limit: int | None,
     first: AbstractSet[str],
-    held: AbstractSet[str] = frozenset(),
+    held: AbstractSet[str],
 ) -> tuple[Node, ...]:
     """At most `limit` nodes in their given order: first choices, then the newest.
 

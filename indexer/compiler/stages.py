@@ -10,10 +10,10 @@ from indexer.compiler.policy import HeaderMode
 from indexer.core.canonical import content_hash
 
 SCHEMA_VERSION: Final = "2"
-"""Of the stages that are made now."""
+"""The version of the stages that are made now."""
 
 WITH_TIMES: Final = "1"
-"""Of stages whose hashes covered `seq` and `timestamp`; recorded manifests are checked by it."""
+"""The version whose hashes covered `seq` and `timestamp`; older manifests are checked by it."""
 
 VERSIONS: Final = (WITH_TIMES, SCHEMA_VERSION)
 
@@ -97,7 +97,6 @@ class SpecStage:
     config: Mapping[str, object]
     nodes: tuple[NodeRef, ...]
     dropped: tuple[DroppedRef, ...]
-    collapsed_ids: tuple[str, ...]
     version: str = SCHEMA_VERSION
 
     @property
@@ -122,7 +121,8 @@ class SpecStage:
         """The stage as it is hashed and shown."""
         return sorted_keys(
             {
-                "collapsed_ids": self.collapsed_ids,
+                # Nothing is collapsed before HEADER; the key is part of what is hashed.
+                "collapsed_ids": [],
                 "config": self.config,
                 "dropped": [{"id": node.id, "reason": node.reason} for node in self.dropped],
                 "dropped_ids": [node.id for node in self.dropped],
@@ -168,7 +168,7 @@ class Message:
     collapsed: bool
     preview: Preview | None
     summary_sha256: str | None = None
-    """Of the text that stands for a collapsed one, where that is more than a reference."""
+    """The hash of the text that stands for a collapsed node, None for a bare reference."""
 
     def to_json(self) -> Json:
         """The message as it is hashed and shown."""

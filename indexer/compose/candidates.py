@@ -29,13 +29,13 @@ class Loaded(NamedTuple):
     freshness: Freshness
     because: str
     symbol: str | None = None
-    """What of its file a note is about."""
+    """The symbol of its file that a note is about."""
     line: int | None = None
-    """Where that begins now."""
+    """The line at which that symbol begins now."""
 
 
 def digest(candidates: Iterable[Candidate]) -> hashlib._Hash:
-    """SHA-256 of the candidates' FrameIDs in sequence order, to go on with."""
+    """SHA-256 of the candidates' FrameIDs in sequence order, to which `sealed` adds the rest."""
     return hashlib.sha256(b"".join([candidate[4] for candidate in candidates]))
 
 
@@ -44,11 +44,10 @@ def sealed(
     labels: Sequence[tuple[FrameId, str]],
     sources: Sequence[tuple[str, ContentId]] = (),
 ) -> str:
-    """The candidates' hash, with the label of each that was looked at and is not fresh, or whose
-    line is shown.
+    """The hash of all that decides what the messages say, which `base` has begun.
 
-    Labels are shown and can leave a frame out, so they decide what the messages say; and so do
-    the contents of files that may be shown.
+    Besides the candidates these are the labels of frames that are not fresh or whose line is shown,
+    because labels are shown and can leave a frame out, and the contents of files that may be shown.
     """
     made = base.copy()
     for frame_id, label in sorted(labels):

@@ -246,7 +246,7 @@ def _is_source(item: Mapping[str, Any]) -> bool:
 
 
 def _identity(item: Mapping[str, Any]) -> str:
-    """What stands for what an item shows."""
+    """The id that an item's message has in the stages."""
     if _is_source(item):
         # A name may be longer than an id, and hold what none may: then its hash stands for it.
         path = item["path"]

@@ -21,24 +21,24 @@ from indexer.core.terms import identifiers, needle_of, words_in, words_of
 ONE: Final = 1 << 10
 """A weight, and a share, of one."""
 
-# How much a whole identifier of several parts counts beside a plain word, and each of its parts
-# where the whole is known.
+# How much a whole identifier of several parts counts beside a plain word, and how much each of its
+# parts counts where files have the whole.
 _WHOLE: Final = 1.5
 _PART: Final = 0.6
 
-# How much a word in a name counts beside one that fills the file: the file's own name, its
-# folder's, and those further up. In tenths.
+# How many tenths a word in a name counts of one that fills the file: in the file's own name, in
+# its folder's, and in those further up.
 OWN_NAME: Final = 15
 FOLDER_NAME: Final = 5
 HIGHER_NAME: Final = 1
 
-# How much of a score does not depend on how many of the words are found, in tenths: of the file's,
-# and of a unit's.
+# How many tenths of a score do not depend on how many of the words are found: for a file, and for
+# a unit, which is a symbol or what stands outside of all symbols.
 ALONE: Final = 3
 UNIT_ALONE: Final = 7
 
-# How much the best unit of a file counts beside the file, and the second best beside that; the
-# first also for what people wrote. In tenths.
+# How many tenths of its score the best unit of a file adds to the file's, and the second best;
+# the first also for what people wrote.
 BEST_UNIT: Final = 25
 SECOND_UNIT: Final = 3
 
@@ -63,8 +63,8 @@ PERCENT: Final[Mapping[Role, int]] = {
 FOLDER_PERCENT: Final = 30
 """What a folder's own frames weigh: they give way to those of its files."""
 
-# How much a node that was named draws to itself what is near it.
 PULL: Final = 2.0
+"""How much more a score counts at a node that was named; less with every step away from it."""
 
 _NONE: Final[frozenset[str]] = frozenset()
 
@@ -90,11 +90,11 @@ class Question(NamedTuple):
     wholes: frozenset[str]
     """Words that stand for an identifier of several parts."""
     parts: Mapping[str, str]
-    """Words that are asked for only as parts of an identifier, and which."""
+    """Words that are asked for only as parts of an identifier, and that identifier's word."""
     names: frozenset[str]
     """Identifiers as they are written that a symbol may have for its name."""
     roles: frozenset[Role]
-    """What is asked for by its own words."""
+    """The roles of files that the question asks for, such as tests."""
 
 
 def make_question(query: str, asked: Iterable[Role] = ()) -> Question:
@@ -227,7 +227,7 @@ class PathGains:
 
 
 class UnitScore(NamedTuple):
-    """What a symbol of a file is worth: its place among them; -1 for what is outside of all."""
+    """What a symbol of a file is worth; the place -1 stands for what is outside of all symbols."""
 
     place: int
     worth: int
@@ -276,7 +276,7 @@ class UnitScores:
         This runs for every place that may have one, so nothing is called for it.
         """
         found: list[Mention] = []
-        # In lower case, and what is in no identifier a space, everything at the same place.
+        # Lower case, with a space for whatever is in no identifier; every place stays the same.
         folded = text.translate(_FOLDED)
         find, blank = folded.find, ord(" ")
         known, seen, size = self._known, set[int](), len(text)
@@ -325,7 +325,7 @@ class UnitScores:
         return known
 
     def _in_names(self, symbol: str) -> tuple[str, ...]:
-        """Those of all names that a symbol stands in, and its own."""
+        """The asked words of a symbol's own name and of all that it stands in."""
         known = self._around.get(symbol)
         if known is None:
             known = self._around[symbol] = tuple(

@@ -56,8 +56,9 @@ class Request:
     source: bool = True
     """Whether the files' own text may be shown."""
     tests: bool = False
+    """Whether tests count like everything else."""
     docs: bool = False
-    """Whether tests, or documents, count like everything else."""
+    """Whether documents count like everything else."""
 
     def to_json(self) -> dict[str, object]:
         """The request as a manifest records it."""
@@ -75,7 +76,7 @@ class Request:
             "paths": list(self.paths),
             "since": self.since,
             "until": self.until,
-            # Left out where they say nothing: recorded requests stay what they are.
+            # Left out at their defaults, so that requests recorded before they came stay the same.
             **({"only": True} if self.only else {}),
             **({} if self.source else {"source": False}),
             **({"tests": True} if self.tests else {}),

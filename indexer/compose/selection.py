@@ -21,7 +21,7 @@ SHORTEST: Final = 24
 """Tokens that every message has: no shorter one can come of the two lines around its text."""
 
 _SHORTEST_SOURCE: Final = 28
-"""Of one with source, whose heading is longer, besides the words of its path."""
+"""Tokens that every message with source has besides those of its path: its heading is longer."""
 _WORD: Final = re.compile("[A-Za-z][A-Za-z'\x80-\U0010ffff]*")
 
 _WORDS_AROUND: Final = 13
@@ -42,6 +42,7 @@ LEAST_SHARE: Final = 3
 BEST_TOKENS: Final = 600
 BEST_MOST: Final = 75
 
+# How many frames are read at once: at least, at most, and one for so many tokens of the budget.
 _LEAST: Final = 24
 _MOST: Final = 512
 _USUAL_TOKENS: Final = 400
@@ -58,7 +59,7 @@ class Source(NamedTuple):
     last: int
     content_id: str
     sha256: str
-    """Of the lines as they are on disk."""
+    """The SHA-256 of the lines as they are on disk."""
     body: str
     """The lines, without secrets."""
     is_whole: bool = False
@@ -88,7 +89,7 @@ class Item:
 
 
 def least_of_source(path: str) -> int:
-    """Tokens of any lines of a file, at least: no token has letters of two words of its path."""
+    """The fewest tokens of any lines of a file: no token has letters of two words of its path."""
     return _SHORTEST_SOURCE + len(_WORD.findall(path))
 
 
@@ -96,8 +97,8 @@ Left = tuple[Candidate | None, str, str]
 """A candidate, or None for source; its path; and why it is not shown."""
 
 Pieces = Callable[[str, int, bool], Iterator[Source]]
-"""What can be shown of a file within about so many tokens, first things first; a second time with
-everything that is worth showing at all."""
+"""What can be shown of a file, by path, within about so many tokens, first things first; with true
+it is everything that is worth showing at all, for a file that is offered a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +186,9 @@ class _Chooser:
         self._told: set[FrameId] = set()
         self._shown: dict[str, list[Source]] = {}
         self._headings: dict[Candidate, int] = {}
-        """What they cost at least: as nothing but a heading."""
+        """Tokens of messages that are nothing but a frame's heading: the least that it costs."""
         self._made: dict[FrameId | Source, Item] = {}
-        """What was offered; what did not fit its share is offered again."""
+        """What was counted once, kept because what did not fit its share is offered again."""
 
     @property
     def rest(self) -> int:
@@ -294,7 +295,7 @@ class _Chooser:
         return self._loaded[candidate.frame_id]
 
     def trim(self) -> Selection:
-        """The last word is the count of the messages themselves, whatever a counter adds up."""
+        """The selection, cut until its messages, counted together, are within the budget."""
         chosen = self.chosen
         while True:
             chosen.tokens = self._counter.count_messages(chosen.messages())

@@ -1,4 +1,4 @@
-"""Which paths a request draws on."""
+"""The paths that a request draws on."""
 
 from __future__ import annotations
 

@@ -14,9 +14,12 @@ def uri_of(root: Path, path: str) -> str:
     return "file://" + quote(os.fsencode(root / paths.text_to_os(path)))
 
 
-def folder_of(uri: str) -> str | None:
-    """The file or folder that an address names on this machine."""
-    parts = urlsplit(uri)
+def local_name(uri: str) -> str | None:
+    """The absolute path of the file or folder that an address names, None on another machine."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None
     raw = unquote_to_bytes(parts.path)
@@ -25,7 +28,7 @@ def folder_of(uri: str) -> str | None:
 
 def path_in(root: Path, uri: str) -> str | None:
     """The workspace's path of a file, None outside; a folder that is a link is looked through."""
-    name = folder_of(uri)
+    name = local_name(uri)
     if name is None:
         return None
     folder, last = os.path.split(name)

@@ -27,8 +27,8 @@ from indexer.lsp.notes import (
     Note,
     diagnostic_text,
     hover_text,
+    known_of,
     lens_title,
-    look,
     notes_of,
 )
 from indexer.lsp.texts import LineMap, Place, column, text_lines, units, word_at
@@ -82,7 +82,7 @@ class Editor:
 
     root: Path
     files: Mapping[str, Open]
-    """By their path."""
+    """The files that are open, by their path."""
     encoding: str
     markdown: bool = True
     hierarchy: bool = True
@@ -90,10 +90,10 @@ class Editor:
     copies: bool = False
     """Whether it puts the context that it is given where a person can paste it."""
 
-    def look(self, workspace: Workspace, path: str) -> Known:
+    def known(self, workspace: Workspace, path: str) -> Known:
         """What is known of a file, open or not."""
         here = self.files.get(path)
-        return look(workspace, path, None if here is None else here.text)
+        return known_of(workspace, path, None if here is None else here.text)
 
     def range(self, lines: list[str], place: Place) -> types.Range:
         """A place in some lines as the editor counts it."""
@@ -138,7 +138,7 @@ def hover(
     editor: Editor, workspace: Workspace, path: str, position: types.Position
 ) -> types.Hover | None:
     """What was noted about the name at a position, and about the line it stands in."""
-    known = editor.look(workspace, path)
+    known = editor.known(workspace, path)
     at = editor.column(known, position)
     found: dict[str, Note] = {}
     for symbol in symbol_at(workspace, known, position.line, at):
@@ -162,7 +162,7 @@ def _word(editor: Editor, known: Known, line: int, at: int) -> types.Range | Non
 
 def lenses(editor: Editor, workspace: Workspace, path: str) -> list[types.CodeLens]:
     """A line above everything that something was noted about."""
-    known = editor.look(workspace, path)
+    known = editor.known(workspace, path)
     return [
         types.CodeLens(
             range=editor.range(known.buffer, place),
@@ -178,7 +178,7 @@ def lenses(editor: Editor, workspace: Workspace, path: str) -> list[types.CodeLe
 
 def notes_text(editor: Editor, workspace: Workspace, path: str, wanted: Iterable[str]) -> str:
     """Some notes of a file as plain text."""
-    known, chosen = editor.look(workspace, path), set(wanted)
+    known, chosen = editor.known(workspace, path), set(wanted)
     notes = [note for note in known.notes if note.frame_id in chosen]
     return hover_text(notes, is_saved=known.is_saved, markdown=False) or "it is not there any more"
 
@@ -198,7 +198,7 @@ def actions(
     only: Iterable[str] | None,
 ) -> list[types.CodeAction]:
     """What can be done about the stale notes of some lines, and with the code itself."""
-    known = editor.look(workspace, path)
+    known = editor.known(workspace, path)
     kinds = None if only is None else [str(kind) for kind in only]
     found: list[types.CodeAction] = []
     lines = range(wanted.start.line, wanted.end.line + 1)
@@ -241,18 +241,16 @@ def _about_note(editor: Editor, known: Known, note: Note) -> list[types.CodeActi
 
 
 def _plain(given: types.Range) -> dict[str, dict[str, int]]:
+    """A range as the protocol writes it in JSON."""
     ends = {"start": given.start, "end": given.end}
     return {name: {"line": end.line, "character": end.character} for name, end in ends.items()}
-
-
-# -- code
 
 
 def document_symbols(
     editor: Editor, workspace: Workspace, path: str
 ) -> list[types.DocumentSymbol] | list[types.SymbolInformation]:
     """The symbols of a file, those inside of others below them where the editor shows that."""
-    known = editor.look(workspace, path)
+    known = editor.known(workspace, path)
     listed = symbols_of(workspace, path)
     if not editor.hierarchy:
         texts = Texts(editor.root)
@@ -312,7 +310,7 @@ def definitions(
     editor: Editor, workspace: Workspace, path: str, position: types.Position
 ) -> list[types.Location]:
     """Where the name at a position is defined."""
-    known, texts = editor.look(workspace, path), Texts(editor.root)
+    known, texts = editor.known(workspace, path), Texts(editor.root)
     found = symbol_at(workspace, known, position.line, editor.column(known, position))
     return [_where(editor, texts, one) for one in found]
 
@@ -321,7 +319,7 @@ def references(
     editor: Editor, workspace: Workspace, path: str, position: types.Position, declared: bool
 ) -> list[types.Location]:
     """Where what the name at a position means is used, and declared if that is asked for."""
-    known, texts = editor.look(workspace, path), Texts(editor.root)
+    known, texts = editor.known(workspace, path), Texts(editor.root)
     found: list[types.Location] = []
     for one in symbol_at(workspace, known, position.line, editor.column(known, position)):
         found += [_where(editor, texts, one)] * declared

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,12 +12,13 @@ from indexer.service.client import RemoteError
 from indexer.service.workspace import Workspace
 
 MOST: Final = 5000
-"""Symbols of one file."""
+"""How many symbols of one file are asked for."""
 
 _SURE: Final = "unique"
 """A use that is less sure is only of the same name, and would lead astray."""
 
 _NOTHING: Final = frozenset((UNKNOWN_NODE, "unknown_symbol"))
+"""Codes of errors that say that there is nothing to list."""
 
 
 class Symbol(NamedTuple):
@@ -106,15 +106,8 @@ class Use(NamedTuple):
 
 def uses_of(workspace: Workspace, symbol: Symbol, texts: Texts) -> list[Use]:
     """Where a symbol is used."""
-    asked = partial(workspace.references, symbol.node, sure=_SURE)
-    try:
-        edges: Any = asked()["edges"]
-    except RemoteError as error:
-        if error.code in _NOTHING:
-            return []
-        raise
     found = []
-    for edge in edges:
+    for edge in _asked(lambda: workspace.references(symbol.node, sure=_SURE), "edges"):
         lines = texts.of(edge["path"])
         found.append(
             Use(edge["path"], find_name(lines, edge["line"] - 1, edge["line"] - 1, symbol.name))
@@ -131,14 +124,15 @@ def in_buffer(lines: LineMap, buffer: list[str], place: Place) -> Place:
     return Place(line, place.start, place.end) if kept else whole_line(buffer, line)
 
 
-def _asked(ask: Any) -> list[Any]:
+def _asked(ask: Any, listed: str = "symbols") -> list[Any]:
+    """What a question lists; nothing where it is about what the index does not have."""
     try:
         found: Mapping[str, Any] = ask()
     except RemoteError as error:
         if error.code in _NOTHING:
             return []
         raise
-    return list(found["symbols"])
+    return list(found[listed])
 
 
 def _symbol(one: Mapping[str, Any]) -> Symbol:

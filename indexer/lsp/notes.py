@@ -22,12 +22,12 @@ MOST: Final = 500
 LARGEST: Final = 16 << 20
 """Bytes of a file in which places are looked for."""
 
+# An error's code and an agent's id as in the engine, which a client does not load.
 UNKNOWN_NODE: Final = "unknown_node"
 OUTLINER: Final = GENERATED_AGENT_PREFIX + "outline"
-"""An error's code and an agent's id, as the engine has them, which a client does not load."""
 
-_LOOKS: Final = 3
-"""How often it is asked what is known of a file that changes meanwhile; events tell of the rest."""
+_TRIES: Final = 3
+"""How often it is asked what is known of a file that changes meanwhile; an event asks again."""
 
 _NOT_HELD: Final = frozenset(("stale", "orphaned"))
 OF_THE_SAVED_FILE: Final = "about the file on disk, from which the buffer differs"
@@ -56,11 +56,6 @@ class Note(NamedTuple):
     def needs_somebody(self) -> bool:
         """Whether it does not hold any more, and only a person or agent can say what does."""
         return not self.is_generated and self.freshness in _NOT_HELD
-
-    @property
-    def about(self) -> str:
-        """The node that it is about, as commands take it."""
-        return f"{self.path}::{self.symbol}" if self.symbol else self.path
 
 
 class Known(NamedTuple):
@@ -96,10 +91,10 @@ class Known(NamedTuple):
         return sorted(found.items(), key=lambda one: one[0])
 
 
-def look(workspace: Workspace, path: str, buffer: str | None) -> Known:
+def known_of(workspace: Workspace, path: str, buffer: str | None) -> Known:
     """Ask what is known of a file; without a buffer it is taken to be as it is on disk."""
     text = read_text(workspace.root, path)
-    for _ in range(_LOOKS):
+    for _ in range(_TRIES):
         before, (node_id, notes) = text, notes_of(workspace, path)
         text = read_text(workspace.root, path)
         if text == before:
@@ -149,9 +144,6 @@ def read_text(root: Path, path: str) -> str:
         return file.read(LARGEST).decode("utf-8", "replace")
 
 
-# -- in words
-
-
 def hover_text(notes: Sequence[Note], *, is_saved: bool, markdown: bool) -> str:
     """Some notes, whole."""
     parts = [_marked(note) if markdown else _plain(note) for note in notes]
@@ -179,7 +171,7 @@ def _held(note: Note) -> str:
 
 
 def _names(text: str) -> str:
-    """A type or an agent: short and plain, unless somebody put another in its place."""
+    """The name of a type or an agent, cut: it is short, unless somebody meant harm."""
     return first_line(text, 128)
 
 

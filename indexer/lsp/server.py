@@ -20,7 +20,7 @@ from indexer import __version__
 from indexer.core.paths import on_screen
 from indexer.errors import MerkleError
 from indexer.lsp import answers, commands
-from indexer.lsp.addresses import folder_of, path_in
+from indexer.lsp.addresses import local_name, path_in
 from indexer.lsp.answers import Editor, Open
 from indexer.lsp.notes import Note
 from indexer.service.following import Following
@@ -59,8 +59,9 @@ class Server(LanguageServer):
         self._wait = wait
         self._files: dict[str, str] = {}
         """The files that are open, by their address: what the workspace calls them."""
+        self._copies = False
         self._told: set[str] = set()
-        self._looking: dict[str, asyncio.Task[None]] = {}
+        self._refreshing: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._shown: dict[str, list[Note]] = {}
@@ -71,12 +72,10 @@ class Server(LanguageServer):
         self._loop: asyncio.AbstractEventLoop | None = None
         _register(self)
 
-    # -- the editor
-
     def choose_workspace(self, params: types.InitializeParams) -> None:
         """Serve the workspace that the editor has open, unless the command line named one."""
         folders = [folder.uri for folder in params.workspace_folders or ()]
-        named = [folder_of(uri) for uri in (*folders, params.root_uri) if uri]
+        named = [local_name(uri) for uri in (*folders, params.root_uri) if uri]
         if not self._given:
             found = [Path(name) for name in named if name is not None and Path(name).is_dir()]
             self.root = find_workspace(found[0] if found else None)
@@ -101,17 +100,13 @@ class Server(LanguageServer):
             copies=self._copies,
         )
 
-    _copies = False
-
     @property
     def _encoding(self) -> Any:
         return self.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
 
     def notice_options(self, options: Any) -> None:
-        """What an editor says about itself in words of ours."""
+        """Take in what an editor says of itself in options that are this server's own."""
         self._copies = isinstance(options, dict) and options.get("copies") is True
-
-    # -- asking
 
     async def ask(self, work: Callable[[Workspace], T]) -> T:
         """Do something with the workspace through its service, which is started if none runs."""
@@ -123,7 +118,7 @@ class Server(LanguageServer):
         return await asyncio.to_thread(asked)
 
     async def answer(self, work: Callable[[Workspace], T], otherwise: T) -> T:
-        """The same for what an editor asks by itself: trouble is told once, and is no answer."""
+        """Like `ask`, for what an editor asks by itself: trouble is told once, and is no answer."""
         try:
             return await self.ask(work)
         except MerkleError as error:
@@ -133,7 +128,7 @@ class Server(LanguageServer):
         return otherwise
 
     async def do(self, work: Callable[[Workspace], T]) -> T:
-        """The same for what a person asked for: it is done, or it is said why not."""
+        """Like `ask`, for what a person asked for: it is done, or it is said why not."""
         try:
             return await self.ask(work)
         except MerkleError as error:
@@ -159,7 +154,7 @@ class Server(LanguageServer):
         return done.words
 
     def _settle(self, frame_id: str) -> None:
-        """Publish without what was said of a note, rather than after another look at all of it."""
+        """Publish at once without what was said of a note; all of it is asked for again later."""
         for uri, last in list(self._published.items()):
             left = [one for one in last.diagnostics if one.data != {"frame_id": frame_id}]
             if len(left) < len(last.diagnostics):
@@ -174,8 +169,6 @@ class Server(LanguageServer):
         if words not in self._told:
             self._told.add(words)
             self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, words))
-
-    # -- what is open
 
     def opened(self, uri: str) -> None:
         """A file was opened, saved, or came up in another way."""
@@ -203,25 +196,25 @@ class Server(LanguageServer):
         return self._files.get(uri) or path_in(self.root, uri)
 
     def refresh(self, uri: str) -> None:
-        """Look at a file again, and once more if it moves meanwhile."""
+        """Say anew what is known of a file, and once more if it moves meanwhile."""
         if uri not in self._files:
             return
-        if uri in self._looking:
+        if uri in self._refreshing:
             self._again.add(uri)
             return
-        task = asyncio.ensure_future(self._look(uri))
-        self._looking[uri] = task
-        task.add_done_callback(lambda _: self._looked(uri))
+        task = asyncio.ensure_future(self._tell_known(uri))
+        self._refreshing[uri] = task
+        task.add_done_callback(lambda _: self._refreshed(uri))
 
-    def _looked(self, uri: str) -> None:
-        self._looking.pop(uri, None)
+    def _refreshed(self, uri: str) -> None:
+        self._refreshing.pop(uri, None)
         if uri in self._again:
             self._again.discard(uri)
             self.refresh(uri)
 
-    async def _look(self, uri: str) -> None:
+    async def _tell_known(self, uri: str) -> None:
         editor, path = self.editor(), self._files[uri]
-        known = await self.answer(lambda workspace: editor.look(workspace, path), None)
+        known = await self.answer(lambda workspace: editor.known(workspace, path), None)
         here = editor.files.get(path)
         if known is None or here is None or uri not in self._files:
             return
@@ -236,12 +229,10 @@ class Server(LanguageServer):
         if can and can.code_lens and can.code_lens.refresh_support:
             self.workspace_code_lens_refresh(None)
 
-    # -- what happens elsewhere
-
     async def follow(self) -> None:
         """Be told of what changes, by the service and by its successors."""
         self._loop = asyncio.get_running_loop()
-        # So that there is one to follow.
+        # A question starts the service where none runs, so that there is one to follow.
         await self.answer(lambda workspace: workspace.agent_list(), None)
         self._following = await asyncio.to_thread(
             Following, self.root, self._happened, lambda _: None
@@ -262,12 +253,12 @@ class Server(LanguageServer):
                 self.refresh(uri)
 
     def refresh_all(self) -> None:
-        """Look at everything that is open again."""
+        """Say anew what is known of everything that is open."""
         for uri in list(self._files):
             self.refresh(uri)
 
     def stop_following(self) -> None:
-        """Tell nothing more."""
+        """Stop listening to the service."""
         if self._following is not None:
             self._following.close()
             self._following = None
@@ -281,35 +272,32 @@ def _words(error: MerkleError) -> str:
 def _register(server: Server) -> None:
     """Tie every question to its answer."""
 
-    def asked(method: str, options: Any = None) -> Callable[[Callable[..., Any]], Any]:
-        return server.feature(method, options)
-
-    @asked(types.INITIALIZE)
+    @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         server.choose_workspace(params)
         server.notice_options(params.initialization_options)
 
-    @asked(types.INITIALIZED)
+    @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
         await server.follow()
 
-    @asked(types.SHUTDOWN)
+    @server.feature(types.SHUTDOWN)
     def shutdown(*_: Any) -> None:
         server.stop_following()
 
-    @asked(types.TEXT_DOCUMENT_DID_OPEN)
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def did_open(params: types.DidOpenTextDocumentParams) -> None:
         server.opened(params.text_document.uri)
 
-    @asked(types.TEXT_DOCUMENT_DID_SAVE)
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def did_save(params: types.DidSaveTextDocumentParams) -> None:
         server.opened(params.text_document.uri)
 
-    @asked(types.TEXT_DOCUMENT_DID_CHANGE)
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def did_change(params: types.DidChangeTextDocumentParams) -> None:
         server.changed(params.text_document.uri)
 
-    @asked(types.TEXT_DOCUMENT_DID_CLOSE)
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
 
@@ -319,20 +307,22 @@ def _register(server: Server) -> None:
             return otherwise
         return await server.answer(lambda workspace: work(editor, workspace, path), otherwise)
 
-    @asked(types.TEXT_DOCUMENT_HOVER)
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
     async def hover(params: types.HoverParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> types.Hover | None:
             return answers.hover(editor, workspace, path, params.position)
 
         return await about(params.text_document.uri, work, None)
 
-    @asked(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     async def lenses(params: types.CodeLensParams) -> Any:
         return await about(params.text_document.uri, answers.lenses, [])
 
-    kinds = [types.CodeActionKind.QuickFix, answers.COPY]
+    offered = types.CodeActionOptions(
+        code_action_kinds=[types.CodeActionKind.QuickFix, answers.COPY]
+    )
 
-    @asked(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, offered)
     async def actions(params: types.CodeActionParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> list[types.CodeAction]:
             only = params.context.only
@@ -341,18 +331,18 @@ def _register(server: Server) -> None:
 
         return await about(params.text_document.uri, work, [])
 
-    @asked(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     async def symbols(params: types.DocumentSymbolParams) -> Any:
         return await about(params.text_document.uri, answers.document_symbols, [])
 
-    @asked(types.TEXT_DOCUMENT_DEFINITION)
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
     async def definition(params: types.DefinitionParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> list[types.Location]:
             return answers.definitions(editor, workspace, path, params.position)
 
         return await about(params.text_document.uri, work, [])
 
-    @asked(types.TEXT_DOCUMENT_REFERENCES)
+    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
     async def references(params: types.ReferenceParams) -> Any:
         def work(editor: Editor, workspace: Workspace, path: str) -> list[types.Location]:
             declared = params.context.include_declaration
@@ -360,7 +350,7 @@ def _register(server: Server) -> None:
 
         return await about(params.text_document.uri, work, [])
 
-    @asked(types.WORKSPACE_SYMBOL)
+    @server.feature(types.WORKSPACE_SYMBOL)
     async def find(params: types.WorkspaceSymbolParams) -> Any:
         editor = server.editor()
         return await server.answer(
@@ -434,7 +424,7 @@ def _composed(
         raise commands.BadCommandError(
             "the file is not in the workspace", hint="open a file of the workspace"
         )
-    known = editor.look(workspace, path)
+    known = editor.known(workspace, path)
     budget = asked.get("budget", commands.BUDGET)
     start, end = _position(asked, "start"), _position(asked, "end")
     if not isinstance(budget, int) or budget < 1 or (start is None) != (end is None):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
+# The encodings in whose code units an editor may count.
 UTF8, UTF16, UTF32 = "utf-8", "utf-16", "utf-32"
 _WORD: Final = re.compile(r"[^\W\d][\w]*|\$[\w$]*", re.UNICODE)
 _MOST_LINES: Final = 3000

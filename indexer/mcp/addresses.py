@@ -25,11 +25,12 @@ def node_address(path: str) -> str:
 
 def parse_address(uri: str) -> tuple[str, str]:
     """`node` with a path, or `manifest` with an id."""
-    parts = urlsplit(uri)
-    if parts.scheme == "merkle" and parts.netloc in ("node", "manifest"):
-        # A `?` or `#` that came unquoted can only be part of a name.
-        rest = uri[uri.index(parts.netloc) + len(parts.netloc) :].removeprefix("/")
-        with contextlib.suppress(UnicodeDecodeError):
+    # An address that cannot be taken apart, or is no UTF-8 once unquoted, is a ValueError.
+    with contextlib.suppress(ValueError):
+        parts = urlsplit(uri)
+        if parts.scheme == "merkle" and parts.netloc in ("node", "manifest"):
+            # A `?` or `#` that came unquoted can only be part of a name.
+            rest = uri[uri.index(parts.netloc) + len(parts.netloc) :].removeprefix("/")
             name = unquote(rest, errors="strict")
             if parts.netloc == "node" or name:
                 return parts.netloc, name

@@ -25,14 +25,14 @@ _FULL_ID: Final = re.compile("[0-9a-f]{32,64}")
 IDS: Final = frozenset(
     ["node_id", "frame_id", "manifest_id", "content_id", "root", "old", "new", "replaced"]
 )
-"""Under these names, what looks like an id is one; a file may be called like one too."""
+"""The names under which what looks like an id is one; elsewhere it may be the name of a file."""
 
 MOST: Final = 500
 """Entries of all lists together that are looked at; no budget has room for more."""
 
 _TRIES: Final = 8
 _LONGEST_TOKEN: Final = 16
-"""Characters per token of what is still worth counting."""
+"""A text with more characters than this for each token of the budget is not worth counting."""
 _FENCE: Final = 12
 """Tokens of a fence and of what is said above it."""
 _LINE: Final = 40
@@ -45,7 +45,7 @@ class Entry:
     """One element of a list of the document, with the text that belongs to it."""
 
     name: str
-    """Of the list."""
+    """The name of the list."""
     value: Any
     text: str | None = None
     about: str = ""
@@ -63,17 +63,17 @@ class Answer:
     newest_last: bool = False
     """Whether the last entries matter most; they stay in their order."""
     totals: dict[str, int] = field(default_factory=dict)
-    """How many entries there are of a list of which some are not here."""
+    """For a list that was cut, how many entries all of it has."""
     more: str = "ask for less, or give a larger budget"
 
     def add(self, name: str, values: Sequence[Any], most: int = MOST) -> None:
-        """A list of the document."""
+        """Add a list of the document, cut after `most` entries."""
         self.entries += [Entry(name, value) for value in values[:most]]
         if len(values) > most:
             self.totals[name] = len(values)
 
     def with_short_ids(self, names: Collection[str]) -> Answer:
-        """The same with each id's first digits."""
+        """The same answer with the first digits of each id alone."""
         entries = [
             replace(
                 entry,
@@ -97,7 +97,7 @@ def listed(document: Mapping[str, Any], **named: Any) -> Answer:
 
 
 def short_ids(value: Any, names: Collection[str], name: str = "") -> Any:
-    """The same with each id's first digits, by which it can be found."""
+    """The same value with the first digits of each id alone, by which it can be found."""
     if isinstance(value, dict):
         return {key: short_ids(each, names, key) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -121,7 +121,7 @@ def blocks_within(answer: Answer, budget: int, count: Count) -> list[str]:
     """
     every = dict.fromkeys(range(len(answer.entries)))
     blocks = _Kept(answer, answer.head, every).blocks()
-    # No token is shorter than a byte, so what is short enough needs no counting.
+    # No token is shorter than a byte, so what has no more bytes than that needs no counting.
     if _size(blocks) <= budget:
         return blocks
     affordable = budget * _LONGEST_TOKEN
@@ -150,7 +150,7 @@ class _Kept:
     answer: Answer
     keys: Collection[str]
     places: dict[int, int | None]
-    """By place, characters of its text; None for all of it."""
+    """For the place of each entry that is shown, how many characters of its text; None for all."""
 
     def blocks(self) -> list[str]:
         """The document, then the texts."""

@@ -81,7 +81,7 @@ class Calls:
 
 
 def status(calls: Calls, workspace: Workspace, given: Document) -> Answer:
-    """The index against the disk, and the agent as it is registered."""
+    """How the index compares with the disk, and the agent as it is registered."""
     found = workspace.status(**_named(given, wait="wait"))
     head: Document = {"freshness": of_state(found["state"])}
     head.update((name, found[name]) for name in ("state", "root", "files", "directories"))
@@ -102,7 +102,7 @@ def status(calls: Calls, workspace: Workspace, given: Document) -> Answer:
 
 
 def _some(document: Mapping[str, Any]) -> Document:
-    """A document without what is nothing."""
+    """A document without its empty values; an empty path is the root, and stays."""
     return {name: value for name, value in document.items() if value or name == "path"}
 
 

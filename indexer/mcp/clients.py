@@ -57,7 +57,7 @@ class Client:
     def entry(self, scope: Scope, root: Path, agent: str | None) -> Entry:
         """How the client starts the server."""
         arguments = ["mcp"] if agent is None else ["mcp", "--agent", agent]
-        place = {None: None, HERE: str(root)}.get(scope.workspace, scope.workspace)
+        place = str(root) if scope.workspace == HERE else scope.workspace
         if place is not None:
             arguments = ["-C", place, *arguments]
         command = "merkle" if scope.shared else own_command()
@@ -69,7 +69,7 @@ HERE: Final = "."
 
 
 def own_command() -> str:
-    """This program by its absolute path: what is started from a menu has no search path of ours."""
+    """The absolute path of this program: a client that a menu started does not search our PATH."""
     beside = Path(sys.executable).parent / "merkle"
     return str(beside) if beside.exists() else os.path.abspath(sys.argv[0])
 
@@ -82,24 +82,23 @@ def _at_home(*parts: str) -> Callable[[Path], Path]:
     return lambda root: Path.home().joinpath(*parts)
 
 
-def _in_settings(*parts: str) -> Callable[[Path], Path]:
-    """Below the folder where desktop programs of this system keep their settings."""
-
-    def place(root: Path) -> Path:
-        if sys.platform == "darwin":
-            return Path.home().joinpath("Library", "Application Support", *parts)
-        base = os.environ.get("XDG_CONFIG_HOME")
-        return (Path(base) if base else Path.home() / ".config").joinpath(*parts)
-
-    return place
-
-
 def _in_config(*parts: str) -> Callable[[Path], Path]:
     """Below ~/.config, on every system."""
 
     def place(root: Path) -> Path:
         base = os.environ.get("XDG_CONFIG_HOME")
         return (Path(base) if base else Path.home() / ".config").joinpath(*parts)
+
+    return place
+
+
+def _in_settings(*parts: str) -> Callable[[Path], Path]:
+    """Below the folder where desktop programs of this system keep their settings."""
+
+    def place(root: Path) -> Path:
+        if sys.platform == "darwin":
+            return Path.home().joinpath("Library", "Application Support", *parts)
+        return _in_config(*parts)(root)
 
     return place
 

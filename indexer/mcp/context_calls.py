@@ -75,13 +75,13 @@ def _answer(found: Document, budget: int) -> Answer:
 
 
 def _left(found: Document) -> Document:
-    """In one line each: what was not shown and why, and what is not made yet."""
+    """What was not shown and why, and how many frames are not made yet; nothing where all is."""
     counts = found["omitted"]["counts"].items()
-    told = {"omitted": ", ".join(f"{number:,} {reason}" for reason, number in counts)}
-    return {
-        **({} if not counts else told),
-        **({"missing": found["missing"]} if found["missing"] else {}),
+    told = {
+        "omitted": ", ".join(f"{number:,} {reason}" for reason, number in counts),
+        "missing": found["missing"],
     }
+    return {name: value for name, value in told.items() if value}
 
 
 def _about(item: Document) -> str:
@@ -117,7 +117,7 @@ def search(calls: Calls, workspace: Workspace, given: Document) -> Answer:
 
 
 def _result(one: Document) -> Entry:
-    """Where a result stands; what a frame says stands below, fenced, a line of source beside it."""
+    """A result: what a frame says is fenced below the document, a line of source is part of it."""
     kept = {name: one[name] for name in _OF_A_RESULT if one[name]}
     if one["kind"] != "frame":
         return Entry("results", {**kept, "excerpt": one["excerpt"]})

@@ -56,26 +56,26 @@ class Declaration:
     required: tuple[str, ...] = ()
     reads_only: bool = True
     tokens: int = 4000
-    """Of a whole answer, unless the agent asks for another number."""
+    """How many tokens a whole answer has at most, unless the agent asks for another number."""
     limit: str | None = None
-    """The argument by which it does."""
+    """The argument by which an agent asks for another number of tokens."""
     ids: frozenset[str] = IDS
-    """Names under which its answers have ids."""
+    """The names under which its answers have ids."""
 
     def budget(self, given: Mapping[str, Any]) -> int:
         """Tokens that an answer may have."""
-        # A session's own budget is what it will hold, not what is said about that.
+        # The budget that an action gives to a session is none for the answer.
         is_asked = self.limit in given and given.get("action") not in ("new", "budget")
         return int(given[self.limit]) if self.limit and is_asked else self.tokens
 
     @property
     def takes(self) -> dict[str, Schema]:
-        """What it takes; every tool gives ids in full on request."""
+        """The schemas of all arguments; every tool gives ids in full on request."""
         return {**self.arguments, "ids": {"enum": ["short", "full"]}}
 
     @property
     def input_schema(self) -> Schema:
-        """What it takes, and nothing else."""
+        """The schema of a call, which allows no other arguments."""
         schema: Schema = {"type": "object", "properties": self.takes, "additionalProperties": False}
         if self.required:
             schema["required"] = list(self.required)

@@ -147,6 +147,13 @@ def _write(place: Place, before: bytes | None, text: str, after: str) -> bool:
     if after == text:
         return False
     mark = _MARK if before is not None and before.startswith(_MARK.encode()) else ""
+    try:
+        content = (mark + after).encode()
+    except UnicodeEncodeError:
+        raise UneditableError(
+            f"{place.file} was left as it is: the entry names a path that is not UTF-8",
+            hint="move the workspace to a folder whose name is plain text",
+        ) from None
     # Through a link, so that a file kept elsewhere stays where it is kept.
     target = Path(os.path.realpath(place.file))
     try:
@@ -156,7 +163,7 @@ def _write(place: Place, before: bytes | None, text: str, after: str) -> bool:
             target.unlink()
             return True
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, (mark + after).encode())
+        write_atomically(target, content)
     except OSError as error:
         raise UncheckedError(f"cannot write {target}: {error.strerror or error}") from error
     return True

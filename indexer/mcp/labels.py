@@ -9,7 +9,7 @@ NOTHING: Final = "none"
 """The label of an answer without a single frame: nothing in it could be stale."""
 
 RECORDED: Final = "recorded"
-"""The label of what a session, a manifest or a past root holds: true of its own moment."""
+"""The label of what a session, a manifest or a past root holds, which was true when it was made."""
 
 _WORST_FIRST: Final = ("unknown", "stale", "orphaned", "unmanaged", "fresh")
 _STATES: Final = {"current": "fresh", "stale": "stale"}

@@ -144,5 +144,5 @@ def _prepare() -> None:
     # The command line holds the cycle collector back; what runs for days needs it.
     gc.enable()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    # Who sends a foreign name is told so; here it would only repeat what a stranger wrote.
+    # A request under a foreign name is refused; the log would only repeat what a stranger wrote.
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)

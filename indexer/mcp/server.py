@@ -105,7 +105,7 @@ def read(calls: Calls, uri: str) -> list[types.TextResourceContents | types.Blob
 
 
 async def _beside(work: Callable[[], T]) -> T:
-    """On a thread: it waits for the service, and a client that leaves need not wait for it."""
+    """Work on another thread, because it waits for the service; a client may leave meanwhile."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
@@ -148,7 +148,8 @@ def _refusal(error: MerkleError) -> types.CallToolResult:
 
 
 def _brief(words: str) -> str:
-    """Words of an error, which may repeat whatever a client sent."""
+    """The words of an error, cut and made safe: they may repeat whatever a client sent."""
+    # By way of JSON, in which bytes that are not UTF-8 get the text form that paths have.
     told: str = json.loads(json_text(words))
     return on_screen(told) if len(told) <= _LONGEST else f"{on_screen(told[:_LONGEST])}…"
 

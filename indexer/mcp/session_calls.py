@@ -59,7 +59,7 @@ def _tree(result: Document) -> list[Entry]:
 
 
 def _text(content: Any) -> tuple[str, str, bool]:
-    """What is shown of a content, of which the beginning is better than nothing."""
+    """The end of an `Entry` for a content, of which the beginning is shown where not all fits."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     return text, "", False
 
@@ -87,7 +87,7 @@ class _Given:
         return {**self.some("type", "role", "text", "payload", "ttl"), **self.author()}
 
     def author(self) -> Document:
-        """In whose name it is done; whatever writes has somebody."""
+        """In whose name it is done; `session` has seen to it that what writes has an agent."""
         return {"agent": self._agent}
 
     def headers(self) -> Document:
@@ -101,6 +101,7 @@ class _Given:
         return found
 
     def need(self, name: str) -> Any:
+        """An argument that the action cannot do without."""
         if name not in self._values:
             raise ArgumentError(
                 f"the action {self._action} needs {name}", hint=f"call it again with {name}"
@@ -108,6 +109,7 @@ class _Given:
         return self._values[name]
 
     def some(self, *names: str) -> Document:
+        """Those of these arguments that were given."""
         return {name: self._values[name] for name in names if name in self._values}
 
     def snapshots(self, number: int) -> list[str]:

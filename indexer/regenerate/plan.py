@@ -74,14 +74,14 @@ HeadOf = Callable[[str, str], Head | None]
 """The head of a type at (path, agent)."""
 
 Entering = Callable[[Sequence[str]], None]
-"""Told the paths whose heads are asked for next."""
+"""Called with the paths whose heads are asked for next, so that many are loaded at once."""
 
 CurrentBelow = MutableMapping[str, ContentId]
-"""Folders, by path, and the content id at which nothing below them was stale."""
+"""For folders, by path, the content id at which nothing below them was stale."""
 
 
 def starts(rules: Rules, within: str) -> list[str]:
-    """Where to begin: the declared scopes cut to a part of the workspace."""
+    """The paths to begin at: the declared scopes, cut to a part of the workspace."""
     found = set()
     for scope in rules.scopes:
         if paths.is_within(scope, within):

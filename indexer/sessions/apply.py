@@ -14,7 +14,6 @@ from indexer.sessions.content import shown_of
 from indexer.sessions.documents import parse_document
 from indexer.sessions.history import Delta, History
 from indexer.sessions.lifecycle import PrunePolicy
-from indexer.sessions.log import Annotation
 from indexer.sessions.node import AH, check_headers, iso_of, text, whole
 from indexer.sessions.placement import check_live, check_place
 from indexer.sessions.plan import fresh_id
@@ -199,9 +198,8 @@ def _apply_seal(state: State, record: OpRecord) -> None:
 
 def _apply_annotate(state: State, record: OpRecord) -> None:
     data = record.data
-    note = Annotation(data["target"], data["priority"], data.get("reason"), record.at_ns)
-    state.log.annotations.setdefault(note.target, []).append(note)
-    state.tokens_now.count(note.target)
+    state.log.priorities[data["target"]] = data["priority"]
+    state.tokens_now.count(data["target"])
 
 
 def _apply_attempt(state: State, record: OpRecord) -> None:
@@ -222,7 +220,7 @@ def _apply_presence(state: State, record: OpRecord) -> None:
 
 
 def _apply_nothing(state: State, record: OpRecord) -> None:
-    pass
+    """Leave the state as it is: the record is only for those who read the log."""
 
 
 _APPLY: Final[Mapping[str, Callable[[State, OpRecord], None]]] = {

@@ -50,7 +50,6 @@ def import_chat(
     *,
     clock: Clock | None = None,
     counter: TokenCounter | None = None,
-    seal_last: bool = True,
     form: str | None = None,
     author: str | None = None,
 ) -> Session:
@@ -68,7 +67,7 @@ def import_chat(
         session.append(block.content, placement_of(block))
         started = True
         answered = answered or block.role != "user"
-    if started and seal_last:
+    if started:
         session.commit()
     session.author = None
     return session
@@ -95,13 +94,10 @@ def chat_blocks(document: object, form: str | None = None) -> list[ChatBlock]:
 
 def tools_of(state: State, message: Mapping[str, Any]) -> dict[str, str]:
     """The tools of the calls that a message answers, by call id: looked for from the newest on."""
-    parts = message.get("content")
-    wanted = {
-        part.get("tool_use_id")
-        for part in (parts if isinstance(parts, list) else ())
-        if isinstance(part, Mapping)
-    }
-    wanted = (wanted | {message.get("tool_call_id")}) - {None}
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    named = [part.get("tool_use_id") for part in parts if isinstance(part, Mapping)]
+    wanted = {one for one in (*named, message.get("tool_call_id")) if isinstance(one, str)}
     found: dict[str, str] = {}
     if not wanted and message.get("role") != FUNCTION:
         return found

@@ -20,16 +20,16 @@ TYPE: Final = "merkle:type"
 AGENT: Final = "merkle:agent"
 SYMBOL: Final = "merkle:symbol"
 CONTENT_ID: Final = "merkle:content_id"
-"""Of the file whose own text a block shows, where it shows no frame."""
+"""The content id of the file whose own text a block shows, where it shows no frame."""
 FRESHNESS: Final = "merkle:freshness"
 BECAUSE: Final = "merkle:because"
 FRESH: Final = "fresh"
 LONGEST_REASON: Final = 200
 
 RULES: Final = 2
-"""Of how a session is compiled and written out; another number when the same blocks would give
-other bytes. By the rules 1 a later note of an agent took an earlier one's place, and results that
-came one by one stayed messages of their own in every form."""
+"""The number of the rules by which a session is compiled and written out; it changes whenever the
+same blocks would give other bytes. By rules 1 a later note of an agent took an earlier one's place,
+and results that came one by one stayed messages of their own in every form."""
 
 
 class Label(NamedTuple):
@@ -116,12 +116,13 @@ def in_fence(item: Effective, label: str = "") -> Effective:
 
 
 def _recorded(node: Node) -> Label:
-    """What was known when it was pulled."""
+    """What was known of a block when it was pulled."""
     given = node.attributes.get(FRESHNESS, FRESH)
     return Label(str(given), node.attributes.get(BECAUSE))
 
 
 def _place(node: Node, rules: int) -> tuple[Any, ...]:
+    """What a block is about; of two blocks with the same the later one counts."""
     named = tuple(node.attributes.get(key) for key in (PATH, TYPE, AGENT, SYMBOL))
     agent = node.attributes.get(AGENT)
     if rules > 1 and isinstance(agent, str) and not agent.startswith(GENERATED_AGENT_PREFIX):

@@ -237,7 +237,7 @@ class HistoryView:
         return version.node if version is not None else None
 
     def parent(self, node_id: str) -> str | None:
-        """The id a node hangs under."""
+        """The id a node hangs under; the root and nodes that are not shown have none."""
         version = self.history.version(node_id, self.cycle)
         return version.parent if version is not None else None
 
@@ -246,5 +246,5 @@ class HistoryView:
         return self.history.children(node_id, self.cycle)
 
     def turns(self) -> Iterator[Node]:
-        """Sealed turns, newest first."""
+        """Sealed turns, newest first, without looking at more than are taken."""
         return self.history.turns(self.cycle)

@@ -73,6 +73,7 @@ class _Leaving:
     gone: dict[str, None] = field(default_factory=dict)
 
     def below(self, node_id: str) -> list[Node]:
+        """A node and what is below it, as far as it stays."""
         return [node for node in preorder(self.view, node_id) if node.id not in self.gone]
 
     def with_edits(self, node_id: str) -> dict[str, None]:
@@ -97,9 +98,9 @@ class _Leaving:
         )
 
     def released(self, ids: Iterable[str]) -> dict[str, None]:
-        """Overdue nodes that these nodes referred to."""
+        """Deferred nodes that these nodes referred to."""
         targets = (t for i in ids if (n := self.view.node(i)) is not None for t in n.references)
-        return {t: None for t in targets if t in self.live.overdue and t not in self.gone}
+        return {t: None for t in targets if t in self.live.deferred and t not in self.gone}
 
 
 def plan_departures(

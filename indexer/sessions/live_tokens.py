@@ -16,7 +16,7 @@ class LiveTokens:
     def __init__(self, log: Log) -> None:
         self.total = 0
         self._log = log
-        # Commits in the working tree by the block they belong to: itself, and its edits.
+        # For each block, by its own commit: the commits in the working tree that are it or edit it.
         self._there: dict[str, dict[str, CommitRecord]] = {}
         self._counted: dict[str, int] = {}
 
@@ -40,7 +40,7 @@ class LiveTokens:
         return self._counted.get(_block_of(commit), 0)
 
     def count(self, block: str) -> None:
-        """Count a block anew, named by its own commit: it came, went, was edited or remarked."""
+        """Count a block anew, named by its own commit: it came, went, was edited or annotated."""
         there = self._there.get(block, {})
         own = there.get(block)
         tokens = 0

@@ -1,11 +1,10 @@
-"""The hash chain of content commits with its blobs, annotations and attempts."""
+"""The hash chain of content commits with its blobs, priorities and attempts."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from indexer.core.canonical import commit_hash, content_hash
@@ -28,18 +27,8 @@ class EditTargetError(UsageError):
     code = "E_EDIT_TARGET"
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """Somebody's word on whether a commit is pinned, normal or skipped."""
-
-    target: str
-    priority: str
-    reason: str | None
-    at_ns: int
-
-
 class HashCollisionError(CorruptError):
-    """Two contents have one hash: neither may stand for the other."""
+    """Two contents have one hash, so neither may stand for the other."""
 
     code = "E_HASH_COLLISION"
 
@@ -91,7 +80,8 @@ class Log:
     def __init__(self) -> None:
         self.commits: list[CommitRecord] = []
         self.blobs = Blobs()
-        self.annotations: dict[str, list[Annotation]] = {}
+        self.priorities: dict[str, str] = {}
+        """What the last annotation of a commit says: pinned, normal or skip."""
         self.attempts: dict[str, dict[str, Any]] = {}
         self.total_tokens = 0
         self._by_hash: dict[str, CommitRecord] = {}
@@ -184,9 +174,9 @@ class Log:
 
     def priority(self, commit: CommitRecord) -> str:
         """What the last annotation says, or the default of the content type."""
-        notes = self.annotations.get(commit.commit_hash)
-        if notes:
-            return notes[-1].priority
+        said = self.priorities.get(commit.commit_hash)
+        if said is not None:
+            return said
         spec = CONTENT_TYPES.get(commit.content_type)
         return spec.priority if spec is not None else NORMAL
 

@@ -59,7 +59,7 @@ class _Merge:
         self.branch = branch
         self.name = name
         self.merged = Merged()
-        # Of the branch, where they are others here: ids, and the commits of its own.
+        # For ids and commits of the branch that are others here, what they are here.
         self.ids: dict[str, str] = {}
         self.commits: dict[str, str] = {}
         self.open_cores: list[str] = []
@@ -72,7 +72,7 @@ class _Merge:
                 hint="what was forked from it, or from where it came from, can be merged",
             )
         self.source = _mark(theirs)
-        # How far this session has the log of others.
+        # For the log of each session, its own included, how many records this session has of it.
         self.known = {_mark(ours): len(ours)}
         for record in _merges(here.records[self.shared :]):
             self.known[record.data["source"]] = record.data["through"]
@@ -106,7 +106,7 @@ class _Merge:
             if record.seq not in skipped:
                 here.author = record.author
                 try:
-                    self._again(record)
+                    self._do_again(record)
                 except BudgetExceededError:
                     raise
                 except UsageError as error:
@@ -149,7 +149,8 @@ class _Merge:
     def _commit(self, commit: str) -> str:
         return self.commits.get(commit, commit)
 
-    def _again(self, record: Record) -> None:
+    def _do_again(self, record: Record) -> None:
+        """Do here what a record of the branch did there."""
         if isinstance(record, OpRecord):
             redo = {
                 ops.GROUP: self._group,
@@ -163,10 +164,8 @@ class _Merge:
                 redo(record)
             self.merged.left += record.op == ops.ATTEMPT
             return
-        content, note = (
-            self.branch.state.log.content(record),
-            Note(record.message, record.metadata),
-        )
+        content = self.branch.state.log.content(record)
+        note = Note(record.message, record.metadata)
         if record.operation != EDIT:
             placed = record.placed[-1]
             self.open_cores += [core.node.id for core in record.placed[:-1]]
@@ -210,9 +209,11 @@ class _Merge:
         )
 
     def _free(self, node: Node) -> str | None:
+        """The id of a node, None where it is taken here."""
         return None if self.here.state.history.knows(node.id) else node.id
 
     def _came(self, node: Node, here: str) -> None:
+        """Note under which id a node of the branch stands here."""
         self.cycles[node.id] = self.working
         if node.id != here:
             self.ids[node.id] = here

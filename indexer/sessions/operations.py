@@ -1,4 +1,4 @@
-"""Tree operations as plans: the records that open, group, move, remove, seal and remark."""
+"""Tree operations as plans: the records that group, move, set, remove, seal and annotate."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def plan_move(
 
 
 def _again(state: State, top: Node, parent_id: str, at_ns: int) -> list[dict[str, Any]]:
-    """A subtree once more under new ids: what a move between regions looks like from outside."""
+    """A subtree under new ids, because snapshots go on to show it under the old ones."""
     view = state.work()
     renamed: dict[str, str] = {}
     placed: list[dict[str, Any]] = []

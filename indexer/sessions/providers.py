@@ -26,8 +26,7 @@ class ChatError(UsageError):
     code = "E_CHAT_INVALID"
 
 
-def check_format(form: str) -> str:
-    """One of the forms, or an error that names them."""
+def check_format(form: str) -> None:
+    """Refuse what is none of the forms."""
     if form not in FORMATS:
         raise ChatError(f"unknown chat format {form!r}", hint=f"use {' or '.join(FORMATS)}")
-    return form

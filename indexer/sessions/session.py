@@ -74,7 +74,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
     def behind(self, others: int) -> Plan:
-        """The same behind so many records that are planned together with it."""
+        """The plan for a place behind so many other records that are planned together with it."""
         record = self.record
         moved = replace(record, seq=record.seq + others, at_ns=record.at_ns + others * TICK_NS)
         return Plan(moved, self.warnings)

@@ -15,7 +15,8 @@ from indexer.sessions.log import Log
 from indexer.sessions.node import iso_of
 from indexer.sessions.stored_records import RecordList
 
-# Records are a microsecond apart, so that each has its own ISO time and edits fit in between.
+# Records are a microsecond apart, so that each has an ISO time of its own, and the nodes that one
+# record makes have times in between.
 TICK_NS = 1000
 
 
@@ -48,7 +49,7 @@ class State:
     base_cycle: int
     imported: bool
     version: int
-    """Of the rules by which its contents are hashed and shown; `format` of the log tells it."""
+    """The version of the rules by which contents are hashed and shown, from the log's `format`."""
     budget: TokenBudget
     policy: PrunePolicy | None
     history: History

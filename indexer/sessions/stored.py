@@ -15,7 +15,7 @@ from indexer.sessions.content import shown_of
 from indexer.sessions.history import Delta, History, Version
 from indexer.sessions.keeping import DELETE, FORK, RESTORE
 from indexer.sessions.lifecycle import PrunePolicy
-from indexer.sessions.log import Annotation, Blobs
+from indexer.sessions.log import Blobs
 from indexer.sessions.node import REGIONS, ROOT, Node
 from indexer.sessions.records import (
     APPEND,
@@ -153,8 +153,7 @@ def _load_log(state: State, records: Iterable[RecordRow]) -> None:
             state.seals.append(Seal(data["cycle"], row.at_ns, data["turn"]["node"]["id"], row.seq))
         elif row.op == ops.ANNOTATE:
             data = json.loads(row.record)
-            note = Annotation(data["target"], data["priority"], data.get("reason"), row.at_ns)
-            state.log.annotations.setdefault(note.target, []).append(note)
+            state.log.priorities[data["target"]] = data["priority"]
         elif row.op == ops.ATTEMPT:
             data = json.loads(row.record)
             for own in ("kind", "seq", "at_ns", "op", "author"):
@@ -233,11 +232,11 @@ def _load_liveness(state: State, kept: Mapping[str, dict[int, VersionRow]]) -> N
         if newest.gone is not None:
             continue
         if newest.expires is not None:
-            due = max(newest.expires, min(rows), state.base_cycle + 1)
-            if due < working:
-                live.overdue[node_id] = None
+            cycle = max(newest.expires, min(rows), state.base_cycle + 1)
+            if cycle < working:
+                live.deferred[node_id] = None
             else:
-                live.due.setdefault(due, {})[node_id] = None
+                live.expiring.setdefault(cycle, {})[node_id] = None
         for target in json.loads(newest.references) if newest.references else ():
             live.referrers.setdefault(target, {})[node_id] = None
         if newest.holds:

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
+from indexer.sessions.history import HistoryView
 from indexer.sessions.node import AH, BLOCK, CORE, REGIONS, SEQ, SYS, TURN, Node, SortKey
 
 DocumentKey: TypeAlias = tuple[SortKey, ...]
 
 
-class View(Protocol):
-    """What can be asked of one snapshot; reading never changes it."""
-
-    @property
-    def cycle(self) -> int:
-        """The cycle this view shows."""
-        ...
-
-    @property
-    def root_id(self) -> str:
-        """The root's id."""
-        ...
-
-    def region_id(self, region: str) -> str:
-        """The id of a region, or of the root, by its alias."""
-        ...
-
-    def node(self, node_id: str) -> Node | None:
-        """The node of that id, if it is there."""
-        ...
-
-    def parent(self, node_id: str) -> str | None:
-        """The id a node hangs under; the root and strangers have none."""
-        ...
-
-    def children(self, node_id: str) -> Sequence[Node]:
-        """Children in canonical order; those of the root in render order."""
-        ...
-
-    def turns(self) -> Iterator[Node]:
-        """Sealed turns, newest first, without looking at more than are taken."""
-        ...
+View: TypeAlias = HistoryView
+"""One snapshot of a tree; reading never changes it."""
 
 
 def preorder(view: View, start: str) -> Iterator[Node]:
@@ -107,14 +78,9 @@ def in_sealed_core(view: View, node_id: str) -> bool:
     if len(ids) < 4 or ids[1] != view.region_id(SEQ):
         return False
     member = view.node(ids[3])
-    return member is not None and is_core_member(view, ids[2], member)
-
-
-def is_core_member(view: View, turn_id: str, member: Node) -> bool:
-    """Whether a child of a turn is its core, explicit or implicit."""
-    if member.canonical == CORE:
-        return True
-    return member.offset == 0 and core_of(view, turn_id) is None
+    if member is None or member.canonical == CORE:
+        return member is not None
+    return member.offset == 0 and core_of(view, ids[2]) is None
 
 
 def blocks(view: View) -> Iterator[tuple[Node, str]]:

@@ -92,5 +92,5 @@ class Filter:
 
 
 def _globs(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
-    # Case matters and no path is involved, on every system alike.
+    # Not by `fnmatch`, for which case matters on some systems only.
     return re.compile("|".join(map(translate, patterns))) if patterns else None

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from indexer.core.patterns import pattern
 
-# Titles, first paragraphs and outer names come first; nothing further down is needed.
 READ = 16 * 1024
+"""Characters of a body that are read: what a gist holds stands at the beginning."""
 MAX_NAMES = 6
 
 _LABEL = pattern(r"\[([a-z0-9.+#-]{1,20})\] ?")

@@ -28,19 +28,14 @@ def make_policy(name: str, options: Options | None = None, *, tokens: Tokens) ->
     return make(options or {}, tokens)
 
 
-# The policies check the types of their options themselves, when they are made.
-
-
 def _concatenate(options: Options, tokens: Tokens) -> Policy:
     _known("concatenate", options, ("headings", "absent", "max_tokens"))
-    # The policy checks its own options.
-    return Concatenate(tokens, **options)  # type: ignore[arg-type]
+    return Concatenate(tokens, **options)  # type: ignore[arg-type]  # it checks them itself
 
 
 def _summarize(options: Options, tokens: Tokens) -> Policy:
     _known("summarize", options, ("max_tokens",))
-    # The policy checks its own options.
-    return Summarize(tokens, **options)  # type: ignore[arg-type]
+    return Summarize(tokens, **options)  # type: ignore[arg-type]  # it checks them itself
 
 
 def _filter(options: Options, tokens: Tokens) -> Policy:
@@ -54,21 +49,20 @@ def _filter(options: Options, tokens: Tokens) -> Policy:
         )
     if not isinstance(inner, Mapping):
         raise PolicyOptionsError(f"filter: options = {inner!r} is not a table")
-    conditions = {
-        option: tuple(value) if isinstance(value, list) else value
-        for option, value in ((name, _listed(name, value)) for name, value in options.items())
-        if option in own
-    }
-    # The policy checks its own options.
-    return Filter(make_policy(then, inner, tokens=tokens), **conditions)  # type: ignore[arg-type]
+    conditions = {name: _condition(name, value) for name, value in options.items() if name in own}
+    following = make_policy(then, inner, tokens=tokens)
+    return Filter(following, **conditions)  # type: ignore[arg-type]  # it checks them itself
 
 
-def _listed(option: str, value: object) -> object:
-    """A single text where several could be is a list of one."""
-    return [value] if isinstance(value, str) and option != "framed" else value
+def _condition(option: str, value: object) -> object:
+    """A list as the policy takes it; a single text where several could be is a list of one."""
+    if isinstance(value, str) and option != "framed":
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _known(policy: str, options: Options, known: tuple[str, ...]) -> None:
+    """Refuse options of other names."""
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise PolicyOptionsError(

@@ -73,7 +73,7 @@ class Summarize:
         return line
 
     def _name(self, draft: _Draft, budget: int) -> int:
-        """Name every child; where they do not all fit, leave a quarter for what they are."""
+        """Name every child; where not all fit, leave a quarter of the budget for what they are."""
         spent: list[int] = []
         total = self.tokens.count("also: \n")
         for at in draft.fair_order():
@@ -113,7 +113,7 @@ class Summarize:
 
     def _add(self, draft: _Draft, at: int, line: str, budget: int) -> int:
         had = draft.details.get(at)
-        # The name in the list of names is paid for and given back with the verification.
+        # The name was paid for in the list of names; `_within_limit` counts what that leaves over.
         cost = self.tokens.count(f"- {line}\n")
         if had is not None:
             cost -= self.tokens.count(f"- {had}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,12 +50,12 @@ class WebPage:
         self._address.close()
 
     def application(self, api: Api) -> ASGIApp:
-        """What answers, guarded."""
+        """The application that answers there, behind the guard."""
         return Guard(_Site(api).application(), self._address)
 
 
 class _Site:
-    """The routes, each a template filled by one method of `Pages`."""
+    """The routes, each a template that one method of `Pages` or `SessionPages` fills."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -103,11 +103,8 @@ class _Site:
         return self._render("error.html", {"message": error.message, "hint": error.hint})
 
     async def _events(self, request: Request) -> Response:
-        return StreamingResponse(self._live(), media_type="text/event-stream")
-
-    async def _live(self) -> AsyncIterator[bytes]:
-        async for piece in live.stream(self._api.broadcast):
-            yield piece
+        told = live.stream(self._api.broadcast)
+        return StreamingResponse(told, media_type="text/event-stream")
 
     async def _not_found(self, request: Request, error: Exception) -> Response:
         return HTMLResponse(self._error(UsageError("there is no such page")), 404)

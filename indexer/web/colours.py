@@ -40,7 +40,7 @@ class Meaning(NamedTuple):
 
 
 Shares = Mapping[str, int]
-"""How many nodes at and below one have which key."""
+"""For each key, how many of the nodes at and below a node have it."""
 
 
 class Colouring(NamedTuple):
@@ -81,7 +81,7 @@ class Colours:
     def of(self, name: str, tree: Tree, heads: HeadCache) -> Colouring:
         """The colouring of a name, for a tree and its notes as they are now."""
         if name == "age":
-            # By the day: a map that is looked at for hours may be a day behind, never wrong.
+            # Ages count from the end of the day, so that what was counted holds until then.
             today = int(time.time()) // _DAY * _DAY + _DAY
             counts = self._counts(name, today, lambda _, entry: _age(entry, today))
             return _of_ages(counts, tree)
@@ -113,7 +113,7 @@ class Colours:
 
 
 class _FolderCounts:
-    """How many files below a folder have which key.
+    """For each key, how many of the files below a folder have it.
 
     A folder is a value that never changes, so its counts are kept with it: a change costs its
     path to the root.
@@ -147,7 +147,7 @@ class _FolderCounts:
                     found[self._key_of(name, entry)] += 1
                 else:
                     found += self._count(entry.folder)
-            # With the folder itself, so that no other one gets its number.
+            # The folder is kept too, so that no other object can get its `id`.
             known = self._known[id(folder)] = (folder, found)
         return known[1]
 

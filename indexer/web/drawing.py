@@ -12,7 +12,7 @@ from indexer.web.colours import FRESHNESS, Colouring, Shares
 from indexer.web.text import number, plural, query
 from indexer.web.treemap import Tile, draw
 
-# Drawn for a width that is stretched to what the window has; heights are as drawn.
+# Width and height of the map: the width is stretched to the window's, the height is not.
 WIDE: Final = (1180.0, 560.0)
 NARROW: Final = (368.0, 620.0)
 
@@ -141,7 +141,7 @@ def bar(shares: Shares, colouring: Colouring) -> list[dict[str, Any]]:
         count = shares.get(meaning.key, 0)
         if not count:
             continue
-        # Something that is there can be seen.
+        # However few there are, their part is wide enough to be seen.
         width = max(100 * count / total, 1.5)
         parts.append(
             {

@@ -35,15 +35,21 @@ from indexer.web.editor import opening
 LISTED: Final = 100
 """Rows on one page of a table."""
 RECENT: Final = 8
+"""Newest roots on the overview."""
 NOT_FRESH: Final = 12
+"""Stale nodes on the overview."""
 HISTORY: Final = 40
+"""Former frames on the page of a node."""
 DIFF_LISTED: Final = 500
+"""Entries of each kind on the page of a difference."""
 HITS: Final = 60
+"""Paths that a search shows."""
 BEST: Final = 20
-"""Results of each kind that a search shows."""
+"""Results of each other kind that a search shows."""
 LINES: Final = 2000
 """Lines of a file that its page shows."""
 NAMED_CHANGES: Final = 4
+"""Changed paths that the overview names of each root."""
 _LARGE_BATCH: Final = 2000
 """Batches with more changes are counted, not listed, on the overview."""
 _DEEPEST_PAGE: Final = 10_000
@@ -94,8 +100,6 @@ class Pages:
         self._coverage = Coverage(lambda: api.engine.frames)
         self._colours = Colours()
         self._between: dict[tuple[str, str], list[tuple[str, str]]] = {}
-
-    # -- pages
 
     def overview(self, query: Query) -> dict[str, Any]:
         """The map of a folder, what is not fresh in it, recent roots, the service's health."""
@@ -155,7 +159,7 @@ class Pages:
             if types:
                 chosen = shown if shown in types else None
                 chain = explain(engine, f"path:{path}", frame_type=chosen)
-            frames = [_with_look(frame) for frame in found["frames"]]
+            frames = [_with_written(frame) for frame in found["frames"]]
             source, why_not = _source(engine, found, line)
             editor = engine.frames.declared.settings.values["web.editor"]
             return {
@@ -270,8 +274,6 @@ class Pages:
 
         return self._api.perform(read)
 
-    # -- parts
-
     def _recent(self) -> list[JsonObject]:
         """The newest roots, each with the one before it and the first paths that changed."""
         roots = log(self._api.engine, RECENT + 1)["roots"]
@@ -292,7 +294,7 @@ class Pages:
         return rows
 
     def _changes(self, old: str, new: str) -> list[tuple[str, str]]:
-        """What lies between two roots; recorded roots never change, so neither does this."""
+        """The paths that differ between two roots, kept because recorded roots never change."""
         known = self._between.get((old, new))
         if known is None:
             found = diff(self._api.engine, old, new)
@@ -380,12 +382,13 @@ def _node_or_gone(engine: Engine, given: str) -> JsonObject:
         }
 
 
-def _with_look(frame: JsonObject) -> JsonObject:
+def _with_written(frame: JsonObject) -> JsonObject:
     """A frame, and whether its text was written by somebody who may use markdown."""
     return {**frame, "written": not frame["agent"].startswith(GENERATED_AGENT_PREFIX)}
 
 
 def _not_fresh(frames: Frames, tree: Tree, stale: list[str]) -> list[JsonObject]:
+    """The stale frames of some paths, each with the reason."""
     rows = []
     for path in stale:
         for (frame_type, agent), head in frames.heads.live_at(path):

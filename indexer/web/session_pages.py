@@ -19,6 +19,7 @@ ROWS: Final = 400
 LONGEST: Final = 4000
 """Characters of a block that the tree shows."""
 CYCLES: Final = 8
+"""Newest snapshots that a page links to."""
 WORKING: Final = "@w"
 
 

@@ -134,15 +134,17 @@ def number(value: int) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":
-            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+    """A number of bytes for people."""
+    if count < 1024:
+        return f"{count} B"
+    amount = count / 1024
+    for unit in ("KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
         amount /= 1024
-    raise AssertionError("the last unit takes everything")
+    return f"{amount:.1f} GiB"
 
 
-def plural(count: int, word: str, words: str | None = None) -> str:
+def plural(count: int, word: str) -> str:
     """`1 file`, `2 files`."""
-    return f"{count:,} {word if count == 1 else words or word + 's'}"
+    return f"{count:,} {word if count == 1 else word + 's'}"

@@ -17,6 +17,7 @@ LEAST_AREA: Final = 900.0
 """Smaller rectangles are grouped: nobody could read or hit them."""
 MOST_CHILDREN: Final = 64
 DEEPEST: Final = 5
+"""Levels of folders that are drawn open."""
 _OPEN_WIDTH, _OPEN_HEIGHT = 84.0, 64.0
 """A folder smaller than this is drawn closed."""
 
@@ -75,12 +76,12 @@ def _fill(folder: Known, box: Box, children: Children, weight: Weight) -> list[T
     while shown and _area_of_last(weights, shown, unlisted, box) < LEAST_AREA:
         shown -= 1
     if shown == folder.entries - 1:
-        # One more is no group.
+        # A group of one would say less than the node itself.
         shown += 1
     hidden = folder.entries - shown
     kept = weights[:shown]
     if hidden:
-        # Large enough to be hit, however little it stands for.
+        # The group is large enough to be hit, however little it stands for.
         least = LEAST_AREA * sum(kept) / max(box.width * box.height, LEAST_AREA)
         kept.append(max(_rest(weights, shown, unlisted), least))
     boxes = squarify(kept, box)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,26 @@ def test_names_may_end_with_nul(name: str, peopled: Path, merkle: Any) -> None:
     assert [("error" in each) for each in results] == [False, False, True, False]
     text = merkle("-C", peopled, *COMMANDS[name], stdin=given)
     assert "two\nlines" not in text.out
+
+
+def test_json_without_end_is_wrong_use(peopled: Path, merkle: Any, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("[" * 100_000)
+    line = ["-C", peopled, "--json", "put-frame", "--lines", tmp_path / "lines"]
+    ran = merkle(*line, "--type", "note", "--agent", "alice")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "frame_refused")
+    line = ["-C", peopled, "--json", "synthesize", "src", "--type", "outline"]
+    ran = merkle(*line, "--policy", "filter", "--option", f"match={'[' * 100_000}")
+    assert ran.code != 3, ran.json
+
+
+@pytest.mark.parametrize("node", ["./a\0/b", "./\ud800/b"])
+def test_a_line_with_a_name_that_no_file_has_is_wrong_use(
+    node: str, peopled: Path, merkle: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "lines").write_text(json.dumps({"node": node, "content": "x"}))
+    line = ["-C", peopled, "--json", "put-frame", "--lines", tmp_path / "lines"]
+    ran = merkle(*line, "--type", "note", "--agent", "alice")
+    assert (ran.code, ran.json["error"]["code"]) == (2, "bad_path")
 
 
 def test_folders_are_synthesized_together(peopled: Path, merkle: Any) -> None:

@@ -255,7 +255,7 @@ def test_boxes_lie_in_their_folder_and_beside_each_other(node: dict[str, Any]) -
         assert tile.box.height >= 0
         above = by_path.get(path.rpartition("/")[0])
         if above is not None:
-            assert above.is_frame
+            assert above.holds_others
             assert _inside(tile.box, above.box)
     for one, other in _siblings(drawn):
         assert not _overlap(one, other)

@@ -104,6 +104,21 @@ def test_its_line_says_what_keeps_frames_from_being_made(
     assert told.startswith("watching, 3 folders, 1 batch of changes (merkle.toml: types.x.file: ")
 
 
+def test_a_service_that_ends_by_itself_meanwhile_is_stopped(
+    scanned: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+
+    class Answered:
+        def get(self, path: str) -> dict[str, int]:
+            return {"pid": ended.pid}
+
+    monkeypatch.setattr("indexer.cli.stop.connect", lambda root: Answered())
+    ran = merkle("-C", scanned, "--json", "stop")
+    assert (ran.code, ran.json["stopped"]) == (0, True)
+
+
 def test_it_stops_when_idle(scanned: Path, process: Any) -> None:
     ran = process("-C", scanned, "watch", "--idle-exit", "200ms", "--json")
     assert ran.code == 0

@@ -129,6 +129,8 @@ def test_snapshots_and_chats_round_trip(anywhere: Path, merkle: Any, tmp_path: P
         assert Talk(anywhere, merkle, form).run("export", "--format", form).out == chat
 
 
+UNNAMED_RESULT = '{"role": "user", "content": [{"type": "tool_result", "tool_use_id": []}]}'
+UNNAMED_ANSWER = '{"role": "tool", "tool_call_id": {}, "content": "x"}'
 REFUSED = [
     (["append", "--type", "poem", "--text", "x"], "usage"),
     (["append", "--type", "output"], "E_CONTENT_INVALID"),
@@ -150,6 +152,9 @@ REFUSED = [
     (["render", "@c99"], "E_SNAPSHOT_UNKNOWN"),
     (["diff", "@t0", "@t-99"], "E_SNAPSHOT_UNKNOWN"),
     (["compile", "--up-to", "nothing"], "E_COMMIT_UNKNOWN"),
+    (["set", "hello", "--ttl", "9" * 5000], "usage"),
+    (["append", "--format", "anthropic", "--payload", UNNAMED_RESULT], "E_CHAT_INVALID"),
+    (["append", "--format", "openai", "--payload", UNNAMED_ANSWER], "E_CHAT_INVALID"),
     (["new"], "E_SESSION_EXISTS"),
 ]
 
@@ -197,6 +202,21 @@ def test_nothing_hostile_reaches_a_terminal(scanned: Path, merkle: Any) -> None:
     for ran in shown:
         text = ran.out + ran.err
         assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(text), text
+
+
+def test_the_labels_of_an_imported_tree_are_made_safe(
+    scanned: Path, merkle: Any, tmp_path: Path
+) -> None:
+    label = "evil\x1b]0;title\x07"
+    block = {"id": "b", "nodeType": "cb:context", "content": "x", "merkle:freshness": label}
+    head = {"nodeType": "^ah", "children": [block]}
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(json.dumps({"root": {"children": [head]}}))
+    talk = Talk(scanned, merkle)
+    ok(merkle("-C", scanned, "session", "import", snapshot, "--name", talk.name))
+    shown = ok(talk.run("tree", "--stages")).out
+    assert "evil" in shown
+    assert not {"\x1b", "\x07"} & set(shown), shown
 
 
 @pytest.mark.parametrize("command", ["render", "export"])

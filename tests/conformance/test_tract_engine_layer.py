@@ -169,8 +169,11 @@ def annotations() -> None:
     first = session.append(_said("x"))
     session.annotate(first.commit_hash, "skip", "why")
     session.annotate(first.commit_hash, "pinned")
-    said = session.state.log.annotations[first.commit_hash]
-    assert [(note.priority, note.reason) for note in said] == [("skip", "why"), ("pinned", None)]
+    said = [record.to_json() for record in session.records]
+    said = [data for data in said if data.get("target") == first.commit_hash]
+    kept = [(data["priority"], data.get("reason")) for data in said]
+    assert kept == [("skip", "why"), ("pinned", None)]
+    assert session.state.log.priority(first) == "pinned"
 
 
 def moments_exclude_each_other() -> None:

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from indexer.engine.code.outlines import OUTLINER
 from indexer.engine.tree.resolve import UnknownNodeError
 from indexer.lsp import notes
-from indexer.lsp.addresses import folder_of, path_in, uri_of
+from indexer.lsp.addresses import local_name, path_in, uri_of
 from indexer.lsp.literal import fenced, first_line, span
 from indexer.lsp.notes import Note, hover_text, lens_title
 from indexer.lsp.texts import (
@@ -128,9 +128,10 @@ def test_addresses_lead_back_whatever_a_file_is_called(tmp_path: Path) -> None:
         "file://host/a",
         uri_of(tmp_path.parent, "other"),
         "file:///a%00",
+        "file://[a",
     ):
         assert path_in(tmp_path, foreign) is None
-    assert folder_of("file:///a/../b") == os.path.normpath("/b")
+    assert local_name("file:///a/../b") == os.path.normpath("/b")
 
 
 def test_words_of_the_engine_are_the_engines() -> None:

@@ -54,6 +54,16 @@ def run(root: Path, home: Path) -> Run:
     return call
 
 
+def test_a_folder_that_is_no_text_is_entered_nowhere(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    line = ["-C", str(folder), "--json", "mcp", "install", "cursor", "--scope", "user"]
+    ran = CliRunner().invoke(cli, line)
+    assert ran.exit_code == 2, ran.output
+    assert json.loads(ran.stdout)["error"]["code"] == "uneditable"
+    assert not list(home.rglob("*.json"))
+
+
 def entries(file: Path) -> Any:
     text = file.read_text()
     return tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
@@ -371,6 +381,10 @@ def test_the_agent_is_made_and_what_is_missing_is_said_first(
     assert "missing: `merkle` on the search path" in CliRunner().invoke(cli, line).stderr
     listed = CliRunner().invoke(cli, ["-C", str(root), "--json", "agent", "list"]).stdout
     assert [one["id"] for one in json.loads(listed)["agents"]] == ["helper"]
+    # What is active is another environment, whose name only begins alike; or none.
+    for other in (environment.with_name("environ"), ""):
+        monkeypatch.setenv("VIRTUAL_ENV", str(other))
+        assert run("install", "claude-code")["missing"] == []
     monkeypatch.delenv("VIRTUAL_ENV")
     assert run("install", "claude-code")["missing"] == []
     # Only printing registers nobody.

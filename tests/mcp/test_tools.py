@@ -241,7 +241,7 @@ def test_nodes_are_resources(served: Path) -> None:
 @pytest.mark.parametrize(
     "uri",
     ["merkle://node/missing", "merkle://elsewhere/x", "merkle://manifest/", "file:///etc/passwd",
-     "merkle://node/%ff", "merkle://node/../../etc/passwd"],
+     "merkle://node/%ff", "merkle://node/../../etc/passwd", "merkle://[node"],
 )  # fmt: skip
 def test_what_is_no_resource_is_refused(served: Path, uri: str) -> None:
     async def session(client: Client) -> Any:

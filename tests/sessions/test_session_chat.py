@@ -84,12 +84,6 @@ def test_the_minimal_flat_log_becomes_system_block_and_turn():
     assert [m.role for m in session.compile().messages] == ["system", "user", "assistant"]
 
 
-def test_the_last_turn_can_stay_open():
-    session = import_chat([{"role": "user", "content": "Hello"}], "s", seal_last=False)
-    assert session.select("^seq .mt") == []
-    assert len(session.select("@w ^ah .mc > .cb[role='user']")) == 1
-
-
 def test_each_exchange_is_a_turn():
     session = import_chat(OPENAI, "s")
     assert len(session.select("^seq .mt")) == 2

@@ -112,7 +112,7 @@ def test_a_live_reference_defers_expiry_until_it_goes(session, say):
     assert alive(session, target) == [1, 2, 3]
 
 
-def test_a_removed_referrer_releases_what_is_overdue(session, say):
+def test_a_removed_referrer_releases_what_is_deferred(session, say):
     target = say(session, "target", offset=1, ttl=1)
     referrer = say(session, "referrer", offset=1, references=(target,))
     for _ in range(3):

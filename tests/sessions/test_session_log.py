@@ -279,7 +279,10 @@ def test_default_priorities_and_annotations(session):
     assert (log.priority(law), log.priority(talk)) == ("normal", "skip")
     session.annotate(talk.commit_hash, "pinned")
     assert log.priority(talk) == "pinned"
-    assert [note.priority for note in log.annotations[talk.commit_hash]] == ["skip", "pinned"]
+    said = [record.data for record in session.records if getattr(record, "op", "") == "annotate"]
+    of_talk = [data["priority"] for data in said if data["target"] == talk.commit_hash]
+    assert of_talk == ["skip", "pinned"]
+    assert log.priorities == {law.commit_hash: "normal", talk.commit_hash: "pinned"}
     with pytest.raises(CommitNotFoundError):
         session.annotate("0" * 64, "skip")
     with pytest.raises(AnnotationError):
