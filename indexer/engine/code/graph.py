@@ -246,7 +246,7 @@ class Graph:
     ) -> tuple[list[CodeFile], set[str]]:
         """The files that may use some definitions, and every name these are handed on under."""
         names = {one.symbol.name for one in wanted.values()}
-        following = {(name,) for name in names}
+        following: set[tuple[str, ...]] = {(name,) for name in names}
         for one in wanted.values():
             if one.symbol.signature.startswith(_DEFAULT):
                 # Whoever brings it in gives it a name, and says what its module is called.
