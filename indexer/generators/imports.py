@@ -94,8 +94,8 @@ def _bindings(clause: bytes) -> Iterator[tuple[bytes, bytes]]:
         words = part.split()
         if words[:2] == [EVERYTHING, b"as"] and len(words) == 3:
             yield b"", words[2]
-        elif len(words) == 1 and words[0] != EVERYTHING:
-            yield b"default", words[0]
+        elif len(words) == 1:
+            yield (EVERYTHING, b"") if words[0] == EVERYTHING else (b"default", words[0])
     if brace:
         for part in inside.partition(b"}")[0].split(b","):
             words = [w for w in re.split(rb"\s+as\s+|\s*:\s*|\s+", part.strip()) if w]

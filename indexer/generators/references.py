@@ -17,7 +17,7 @@ from indexer.core.code import EXPLICIT, CodeSymbol, Import, pack_uses
 from indexer.generators.imports import EVERYTHING, Brought, imports_in
 from indexer.generators.parsed import parsed_part
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Moves with every change to what is found in the same text."""
 
 MOST: Final = 50_000
@@ -73,7 +73,7 @@ def _words(
         name = b"[" + letters + rb"][\w" + letters + b"]*"
         chain = b"(?:" + between + b")?" + name + b"(?:(?:" + between + b")" + name + b")*"
     else:
-        chain = rb"\.?[" + letters + rb"][\w." + letters + b"]*"
+        chain = rb"(?!(?i:[bru]|br|rb)[\"'])\.?[" + letters + rb"][\w." + letters + b"]*"
     token = b"(" + chain + rb")[ \t]*([(=!]?)|(\n\s*|" + skipped + b")|" + comment + rb"|\d[\w.]*"
     return Words(
         re.compile(token, re.DOTALL),
@@ -95,7 +95,7 @@ _PYTHON: Final = _words(
     rb"#[^\n]*",
     "False None True and as assert async await break class continue def del elif else except"
     " finally for from global if import in is lambda nonlocal not or pass raise return try while"
-    " with yield self cls b r u br rb B R U",
+    " with yield self cls",
     (
         # An assignment has blanks around its sign, an argument that is named has none.
         rb"\n[ \t]+(" + _ONE + rb"(?:, \w+)*)(?: ?:([^=\n(]+))? =[^=]",
@@ -216,7 +216,7 @@ def _uses_of(language: str, source: bytes, symbols: Sequence[CodeSymbol]) -> byt
     words = WORDS[language]
     brought = imports_in(language, source)
     owners = list(_segments(symbols, len(source)))
-    own = _names_of_functions(words, source, symbols, owners)
+    own = _names_of_functions(words, _blanked(source, brought), symbols, owners)
     types = _types_of_names(words, source, symbols, owners, own)
     seen = _seen(language, brought, symbols)
     found: Found = {}
@@ -342,6 +342,16 @@ def _without(
             at += 1
         if begin < end:
             yield begin, end, owner
+
+
+def _blanked(source: bytes, brought: Sequence[Brought]) -> bytes:
+    """The same with blanks where something is brought in, which gives nobody a name of its own."""
+    pieces, done = [], 0
+    for begin, end in sorted({one.span for one in brought}):
+        begin = max(begin, done)
+        pieces += [source[done:begin], b" " * (end - begin)]
+        done = max(done, end)
+    return b"".join((*pieces, source[done:]))
 
 
 class _Own(NamedTuple):

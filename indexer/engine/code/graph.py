@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from indexer.core import paths
 from indexer.core.code import EXPLICIT, CodeSymbol, Import, Reference, Uses, unpack_uses
 from indexer.core.terms import count_terms
-from indexer.engine.code.places import Places, called_here
+from indexer.engine.code.places import Places, called_here, module_name
 from indexer.generators.facts import HEADING
 from indexer.generators.languages import language_of
 from indexer.generators.references import VERSION, WORDS, uses_in
@@ -203,10 +203,10 @@ class Graph:
             self.load([(path, number)])
         return self._files[path]
 
-    def users(self, names: Iterable[str]) -> list[CodeFile]:
-        """The files that may use one of some names, because they have its words."""
+    def users(self, names: Iterable[tuple[str, ...]]) -> list[CodeFile]:
+        """The files that may use one of some names, because they have all of its words."""
         numbers = self.known.numbers
-        wanted = self._having([count_terms(name) for name in names])
+        wanted = self._having([count_terms(" ".join(parts)) for parts in names])
         found = [
             (path, one.number)
             for one in self._store.facts(wanted)
@@ -233,10 +233,8 @@ class Graph:
     def edges_to(self, targets: Iterable[Definition]) -> Iterator[Edge]:
         """Every use that may mean one of some definitions, by path and line."""
         wanted = {(one.path, one.place): one for one in targets}
-        names = {one.symbol.name for one in wanted.values()}
-        if any(one.symbol.signature.startswith(_DEFAULT) for one in wanted.values()):
-            names.add("default")
-        for file in self.users(names):
+        files, names = self._that_may_use(wanted)
+        for file in files:
             aliases = {
                 alias
                 for alias, brought in file.brought.items()
@@ -247,6 +245,33 @@ class Graph:
                     if (edge.target.path, edge.target.place) in wanted:
                         yield edge
             yield from self._brought(file, wanted, names)
+
+    def _that_may_use(
+        self, wanted: dict[tuple[str, int], Definition]
+    ) -> tuple[list[CodeFile], set[str]]:
+        """The files that may use some definitions, and every name these are handed on under."""
+        names = {one.symbol.name for one in wanted.values()}
+        following: set[tuple[str, ...]] = {(name,) for name in names}
+        for one in wanted.values():
+            if one.symbol.signature.startswith(_DEFAULT):
+                # Whoever brings it in gives it a name, and says what its module is called.
+                names.add("default")
+                following |= {("default",), (module_name(one.path) or "default",)}
+        files: dict[str, CodeFile] = {}
+        while following:
+            found = [file for file in self.users(following) if file.path not in files]
+            files.update((file.path, file) for file in found)
+            handed_on = {
+                (one.alias, module_name(file.path))
+                for file in found
+                for one in file.uses.imports
+                if one.name in names and one.alias not in (one.name, "", "*")
+                if any((t.path, t.place) in wanted for t in self._imported(file, one).definitions)
+            }
+            names |= {alias for alias, _ in handed_on}
+            # A name without a word of its own would lead to every file.
+            following = {one for one in handed_on if count_terms(one[0])}
+        return sorted(files.values(), key=lambda file: file.path), names
 
     def _meant(self, file: CodeFile, reference: Reference, names: set[str]) -> Iterator[Edge]:
         parts = reference.chain.split(".")
@@ -328,12 +353,14 @@ class Graph:
             if kind in TYPE_KINDS and scope != owner and file.language in EXPLICIT:
                 continue
             here = [one for one in own if one.symbol.parent == scope]
-            if here:
+            if here and scope >= 0:
                 return [(one, EXACT) for one in here]
         brought = file.brought.get(name, ())
         found = [one for each in brought for one in self._imported(file, each).definitions]
-        if brought:
-            return [(one, IMPORT) for one in found]
+        if here or brought:
+            # Both, where a file has one of its own in case that there is nothing to bring in.
+            others = [(one, IMPORT) for one in found if one not in here]
+            return [*((one, EXACT) for one in here), *others]
         top = [one for one in self.named(name) if one.symbol.parent < 0]
         for each in file.brought.get("*", ()):
             files = self._with_sources(self._places.module(file.language, file.path, each.module))
@@ -496,7 +523,10 @@ class Graph:
 
 
 def _is_member(symbol: CodeSymbol) -> bool:
-    return "." in symbol.symbol and symbol.kind != "function"
+    if symbol.kind == "function":
+        # `fun Type.name()`, which is written outside of the type that it extends.
+        return f".{symbol.name}(" in symbol.signature.partition("fun ")[2]
+    return "." in symbol.symbol
 
 
 def _family(language: str) -> str:

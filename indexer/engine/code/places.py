@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -15,9 +16,12 @@ from indexer.core.tree import Entry, Tree
 from indexer.engine.code.known import FactsNumbers
 from indexer.generators.facts import facts_key
 
-_OF_FOLDER = frozenset(("__init__", "index", "mod", "lib", "main"))
-"""Files that stand for their folder."""
 _SCRIPTS = ("javascript", "typescript", "tsx")
+_SCRIPT_ENDING = re.compile(r"\.(?:[cm]?[jt]sx?|vue|svelte)$")
+_OF_FOLDER = re.compile(
+    r"(?:^|/)(?:__init__\.pyi?|index\.(?:[cm]?[jt]sx?|vue|svelte)|(?:mod|lib|main)\.rs)$"
+)
+"""Files that stand for their folder."""
 _BY_FOLDER = frozenset(("go", "java", "kotlin", "scala", "swift", "c#"))
 """Languages whose files see what the others of their folder have."""
 _SEPARATORS = str.maketrans({"/": ".", "\\": ".", ":": "."})
@@ -54,13 +58,13 @@ class Places:
     def _add(self, path: str, entry: Entry | None) -> None:
         if entry is not None and entry.kind is Kind.FILE:
             self._by_key.setdefault(facts_key(path, entry.content_id), []).append(path)
-            self._by_name.setdefault(_module_name(path), []).append(path)
+            self._by_name.setdefault(module_name(path), []).append(path)
             self._by_folder.setdefault(_folder_name(path), []).append(path)
 
     def _remove(self, path: str, entry: Entry | None) -> None:
         if entry is not None and entry.kind is Kind.FILE:
             _take_out(self._by_key, facts_key(path, entry.content_id), path)
-            _take_out(self._by_name, _module_name(path), path)
+            _take_out(self._by_name, module_name(path), path)
             _take_out(self._by_folder, _folder_name(path), path)
 
     def having(self, key: FactsKey) -> list[str]:
@@ -92,18 +96,28 @@ class Places:
             return self._ending(module.split("."), folder, least=len(module.split(".")))
         if language in _SCRIPTS:
             if module.startswith("."):
-                place = posixpath.normpath(posixpath.join(folder, module))
-                return self._exactly(_without_ending(place).split("/"))
-            return self._ending(_without_ending(module.lstrip("@~/")).split("/"), folder, least=2)
+                return self._exactly(_script(posixpath.join(folder, module)).split("/"))
+            return self._ending(_script(module.lstrip("@~/")).split("/"), folder, least=2)
         if language in ("c", "c++"):
             near = posixpath.normpath(posixpath.join(folder, module))
             tail = "/" + module.lstrip("./")
-            found = self._by_name.get(_module_name(module), ())
+            found = self._by_name.get(module_name(module), ())
             matching = [one for one in found if one == near or ("/" + one).endswith(tail)]
             return _nearest(matching, folder)
+        if module == "crate":
+            return self._crate(folder)
         parts = [part for part in module.translate(_SEPARATORS).split(".") if part]
         parts = [part for part in parts if part not in ("crate", "self", "super")]
         return self._ending(parts, folder, least=1)
+
+    def _crate(self, folder: str) -> list[str]:
+        """The files that the modules in and around a folder are part of."""
+        for above in (folder, *paths.ancestors(folder)):
+            whole = (paths.join(above, name) for name in ("lib.rs", "main.rs"))
+            found = [path for path in whole if self._tree is not None and self._tree.get(path)]
+            if found:
+                return found
+        return []
 
     def _exactly(self, parts: list[str]) -> Iterator[str]:
         whole = "/".join(parts)
@@ -140,6 +154,13 @@ def _take_out(lists: dict[_Key, list[str]], key: _Key, path: str) -> None:
             del lists[key]
 
 
+def _script(module: str) -> str:
+    """A module of a script as the place of what it means, without the name that may be left out."""
+    place = _SCRIPT_ENDING.sub("", posixpath.normpath(module))
+    folder, name = paths.split(place)
+    return folder if name == "index" else place
+
+
 def _without_ending(path: str) -> str:
     folder, name = paths.split(path)
     stem, dot, ending = name.rpartition(".")
@@ -148,16 +169,15 @@ def _without_ending(path: str) -> str:
 
 def _module_path(path: str) -> str:
     """A file as a module: without its ending, and as its folder where it stands for that."""
-    whole = _without_ending(path)
-    folder, name = paths.split(whole)
-    return folder if name in _OF_FOLDER else whole
+    return paths.split(path)[0] if _OF_FOLDER.search(path) else _without_ending(path)
 
 
 def _folder_name(path: str) -> str:
     return paths.split(paths.split(path)[0])[1] if "/" in path else ""
 
 
-def _module_name(path: str) -> str:
+def module_name(path: str) -> str:
+    """The last part of what a file is called as a module."""
     return paths.split(_module_path(path))[1]
 
 

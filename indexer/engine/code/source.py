@@ -116,7 +116,7 @@ def show(
 
 def masked_lines(lines: Sequence[str], begin: int, end: int) -> tuple[str, int]:
     """Some lines of a text without its secrets, and how many those are; lines stay lines."""
-    text = "\n".join(lines)
+    text = "".join(f"{line}\n" for line in lines)
     starts = sum(len(line) + 1 for line in lines[: begin - 1])
     ends = starts + sum(len(line) + 1 for line in lines[begin - 1 : end])
     pieces, done, count = [], starts, 0
@@ -127,4 +127,4 @@ def masked_lines(lines: Sequence[str], begin: int, end: int) -> tuple[str, int]:
         pieces += [text[done:cut], f"[redacted:{secret.kind}]", "\n" * text.count("\n", cut, stop)]
         done, count = stop, count + 1
     pieces.append(text[done:ends])
-    return "".join(pieces).removesuffix("\n") + ("\n" if end >= begin else ""), count
+    return "".join(pieces), count

@@ -243,6 +243,102 @@ def test_other_languages_have_their_own_ways_of_bringing_in(space: Space) -> Non
     assert "c/main.c:2 main import" in edges(space, "c/ring.c::ring_push")
 
 
+def test_files_with_ordinary_names_stand_for_themselves(space: Space) -> None:
+    space.fill(
+        {
+            "app/__init__.py": "",
+            "app/main.py": "def create():\n    return 1\n",
+            "app/lib/mod.py": "def modded():\n    return 1\n",
+            "index.py": "def listed():\n    return 1\n",
+            "use.py": "from app.main import create\nfrom app.lib import mod\nimport index\n\n"
+            "create()\nmod.modded()\nindex.listed()\n",
+            "other/main.py": "def create():\n    return 2\n",
+            "web/lib.js": "export const plain = 1;\n",
+            "web/user.dto.ts": "export class UserDto {}\n",
+            "web/index.js": "export { far } from './lib/far.js';\n",
+            "web/lib/far.js": "export function far() {}\n",
+            "web/use.ts": "import { plain } from './lib';\nimport { far } from './index';\n"
+            "import { UserDto } from './user.dto';\nplain; far(); new UserDto();\n",
+            "c/lib.h": "int ring(int x);\n",
+            "c/main.c": '#include "lib.h"\nint main(void) { return ring(3); }\n',
+            "srv/store/main.go": "package store\n\nfunc Start() int { return 1 }\n",
+            "srv/store/more.go": "package store\n\nfunc Open() int { return 1 }\n",
+            "cmd/a.go": 'package a\n\nimport "x.org/srv/store"\n\nfunc A() { store.Open() }\n',
+            "src/lib.rs": "pub fn whole() {}\n",
+            "src/use.rs": "use crate::whole;\n\nfn run() { whole(); }\n",
+        }
+    )
+    space.settle()
+    assert edges(space, "app/main.py::create") == {"use.py:1  import", "use.py:5  import"}
+    assert edges(space, "other/main.py::create") == set()
+    assert edges(space, "modded") == {"use.py:6  import"}
+    assert edges(space, "listed") == {"use.py:7  import"}
+    assert edges(space, "plain") == {"web/use.ts:1  import", "web/use.ts:4  import"}
+    assert edges(space, "UserDto") == {"web/use.ts:3  import", "web/use.ts:4  import"}
+    assert edges(space, "web/lib/far.js::far") == {
+        "web/index.js:1  import",
+        "web/use.ts:2  import",
+        "web/use.ts:4  import",
+    }
+    assert edges(space, "ring") == {"c/main.c:2 main import"}
+    assert edges(space, "Open") == {"cmd/a.go:5 A import"}
+    assert edges(space, "whole") == {"src/use.rs:1  import", "src/use.rs:3 run import"}
+
+
+def test_names_that_are_handed_on_under_others_are_followed(space: Space) -> None:
+    space.fill(
+        {
+            "pkg/__init__.py": "from .core import Widget as Gadget\n",
+            "pkg/core.py": "class Widget:\n    pass\n",
+            "a.py": "import pkg\nfrom pkg import Gadget as Thing\n\npkg.Gadget()\nThing()\n",
+            "web/net.js": "export default function request(u) { return u; }\n",
+            "web/all.js": 'export { default as ask } from "./net";\nexport * from "./far";\n',
+            "web/far.js": "export function far() {}\n",
+            "web/b.js": 'import fetchIt from "./net";\nimport { ask, far } from "./all";\n'
+            'import * as all from "./all";\n'
+            "export const go = () => fetchIt(1) + ask(2) + far() + all.far();\n",
+        }
+    )
+    space.settle()
+    assert edges(space, "Widget") == {
+        "a.py:2  import",
+        "a.py:4  import",
+        "a.py:5  import",
+        "pkg/__init__.py:1  import",
+    }
+    assert edges(space, "request") == {
+        "web/all.js:1  import",
+        "web/b.js:1  import",
+        "web/b.js:2  import",
+        "web/b.js:4 go import",
+    }
+    assert edges(space, "far") == {"web/b.js:2  import", "web/b.js:4 go import"}
+
+
+def test_what_a_function_brings_in_and_what_is_there_in_case(space: Space) -> None:
+    space.fill(
+        {
+            "core.py": "def helper(a):\n    return a\n",
+            "late.py": "def v():\n    from core import helper as hh\n    return hh(1)\n",
+            "either.py": "try:\n    from core import helper\nexcept ImportError:\n"
+            "    def helper(a):\n        return None\n\n\ndef w():\n    helper(2)\n",
+            "b.py": "def b():\n    return b'x'\n\n\ndef u():\n    return b()\n",
+            "k/e.kt": "package k\n\nfun String.shout(): String = this\n",
+            "k/f.kt": 'package k\n\nfun go(): String {\n    val s = "x"\n    return s.shout()\n}\n',
+        }
+    )
+    space.settle()
+    assert edges(space, "core.py::helper") == {
+        "either.py:2  import",
+        "either.py:9 w import",
+        "late.py:2  import",
+        "late.py:3 v import",
+    }
+    assert edges(space, "either.py::helper") == {"either.py:9 w exact"}
+    assert edges(space, "b.py::b") == {"b.py:6 u exact"}
+    assert edges(space, "shout") == {"k/f.kt:5 go unique"}
+
+
 def test_what_cannot_be_asked_is_refused_with_a_hint(code: Space) -> None:
     with pytest.raises(UnknownSymbolError) as caught:
         code.engine.callers("app/shapes.py::nothing")

@@ -33,6 +33,35 @@ def test_a_file_a_symbol_and_some_lines(code: Space) -> None:
     assert code.engine.show("m.py", first=9)["lines"] == [9, 10]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "a\n\n",
+        "a\n\n\n",
+        "a",
+        "a\n b",
+        "\n\n",
+        "a\r\n\r\n",
+        "a\x0cb\n\u2028\n",
+        "\ufeffa\n\n",
+    ],
+)
+def test_every_line_is_shown_and_no_other(code: Space, text: str) -> None:
+    code.write("m.py", text.encode())
+    said = text.removeprefix("\ufeff")
+    lines = said.split("\n")[: -1 if said.endswith("\n") or not said else None]
+    whole = code.engine.show("m.py")
+    assert whole["content"] == "".join(line + "\n" for line in lines)
+    assert (whole["lines"], whole["line_count"]) == ([1, len(lines)], len(lines))
+    for first in range(1, len(lines) + 1):
+        for last in range(first, len(lines) + 1):
+            shown = code.engine.show("m.py", first=first, last=last)
+            assert shown["content"] == "".join(line + "\n" for line in lines[first - 1 : last])
+            assert shown["lines"] == [first, last]
+
+
 def test_what_was_written_a_moment_ago_is_shown_under_its_own_id(code: Space) -> None:
     new = TEXT.replace("return a", "return a + 1")
     code.write("m.py", new)

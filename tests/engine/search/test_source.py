@@ -145,6 +145,34 @@ def test_what_changed_since_it_was_indexed_is_not_shown_under_the_old_label(quay
     assert labels == {"stale"}
 
 
+@pytest.mark.parametrize("times", [1, 100])
+def test_what_changes_while_it_is_read_is_never_shown_torn(
+    quay: Space, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    read, written = source.read_content, []
+
+    def races(root: Any, path: str, size: int) -> bytes | None:
+        content = read(root, path, size)
+        if path != "src/ferry.py" or content is None or len(written) >= times:
+            return content
+        written.append(content.replace(b"rope", b"%04d" % len(written)))
+        quay.write(path, written[-1])
+        # Half of the one and half of the other.
+        return content[:40] + written[-1][40:]
+
+    monkeypatch.setattr(source, "read_content", races)
+    found = quay.engine.compose(query="moor the ferry", budget=60_000)
+    assert written
+    text = (quay.root / "src/ferry.py").read_bytes()
+    for item in sources(found):
+        if item["path"] == "src/ferry.py":
+            assert item["content_id"] == quay.engine.algorithm.of_file(text).hex()
+            lines = text.splitlines(keepends=True)[item["lines"][0] - 1 : item["lines"][1]]
+            assert item["sha256"] == hashlib.sha256(b"".join(lines)).hexdigest()
+    frames = [item for item in found["items"] if item["path"] == "src/ferry.py"]
+    assert all(item["type"] == "source" or item["freshness"] == "stale" for item in frames)
+
+
 def test_secrets_in_code_are_masked(quay: Space) -> None:
     secret = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
     quay.write("src/key.py", f'def lantern():\n    return "{secret}"\n')
