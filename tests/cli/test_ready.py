@@ -365,6 +365,12 @@ def test_a_service_in_the_background_is_started_found_and_stopped(workspace: Pat
     assert _run(workspace, "stop").stdout == b"no service is running\n"
 
 
+def test_a_service_has_ended_whether_or_not_anybody_took_note_of_it(served_alone: Path) -> None:
+    """In a container the first process often never does; here it is the test that does not."""
+    stopped = _run(served_alone, "stop")
+    assert (stopped.returncode, stopped.stderr) == (0, b"")
+
+
 def test_a_large_workspace_gets_a_service_in_a_terminal_and_never_in_ci(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
