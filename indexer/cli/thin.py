@@ -26,8 +26,8 @@ from indexer.service.whose_socket import (
 ASKED = frozenset(
     (
         "callees", "callers", "compose", "definition", "diff", "explain", "get-frame", "get-head",
-        "get-node", "help", "impact", "list-frames", "log", "ls", "references", "replay", "scan",
-        "search", "show", "sql", "status", "symbols",
+        "get-node", "help", "impact", "list-frames", "log", "ls", "note", "notes", "references",
+        "replay", "scan", "search", "show", "sql", "status", "symbols",
     )
 )  # fmt: skip
 """Commands that ask the service and write no file: what is read and written by name here must not
@@ -92,7 +92,7 @@ def _meant(arguments: list[str]) -> tuple[str, list[str]]:
 def _address(arguments: list[str]) -> str | None:
     """Where the ready process of the workspace listens that a command line means."""
     folder, rest = _meant(arguments)
-    if not rest or rest[0] not in ASKED:
+    if not rest or rest[0] not in ASKED or _needs_more(rest):
         return None
     descriptor = os.open(os.path.join(folder, FOLDER), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -109,6 +109,18 @@ def _address(arguments: list[str]) -> str | None:
         os.close(descriptor)
     ready = ready_address(address)
     return ready if is_our_socket(ready) else None
+
+
+def _needs_more(rest: list[str]) -> bool:
+    """Whether a command needs a file that it names, an editor, or git to tell who writes."""
+    if rest[0] == "notes":
+        return "export" in rest or "import" in rest
+    if rest[0] != "note":
+        return False
+    named = os.environ.get("MERKLE_AGENT", "").strip() or "--agent" in rest
+    is_said = len(rest) > 2 and not rest[1].startswith("-") and not rest[2].startswith("-")
+    known = rest[1:2] == ["--still-true"] or rest[1:2] == ["--withdraw"] or is_said
+    return not named or not known or "--" in rest
 
 
 def request(arguments: list[str]) -> bytes:

@@ -52,6 +52,13 @@ LINES = {
     "replay": [["replay", "0" * 12]],
     "log": [["log"], ["log", "-n", "x"]],
     "diff": [["diff", "@-0", "@-0"], ["diff"]],
+    "note": [
+        ["note", "nowhere", "It adds.", "--agent", "ada"],
+        ["note", "--still-true", "000000", "--agent", "ada"],
+        ["note", "--withdraw", "000000", "--agent", "ada"],
+        ["note", "a.py", "It adds.", "--agent", "A B"],
+    ],
+    "notes": [["notes"], ["notes", "sub", "--stale"], ["notes", "nowhere"]],
     "sql": [["sql", "SELECT count(*) FROM nodes"], ["sql", "DROP TABLE x"]],
 }
 VARYING = ("seconds", "freshness_as_of")
@@ -211,6 +218,25 @@ def test_what_writes_files_or_is_of_another_release_is_not_handed_over(served: P
     assert _hand_over(served, "pass", "log", "-C", "elsewhere").stderr == "None\n"
     other = "import indexer; indexer.__version__ = 'other'"
     assert _hand_over(served, other, "status").stderr == "None\n"
+
+
+def test_a_note_is_handed_over_where_neither_git_nor_an_editor_has_to_be_asked(
+    served_alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for named in ("ada", ""):
+        monkeypatch.setenv("MERKLE_AGENT", named)
+        said = "0\n" if named else "None\n"
+        assert _hand_over(served_alone, "pass", "note", "a.py", "It adds.").stderr == said
+    assert _hand_over(served_alone, "pass", "notes").stderr == "0\n"
+    for line in (
+        ["notes", "export", "n"], ["note", "a.py", "-", "--agent", "ada"],
+        ["note", "a.py", "--agent", "ada"], ["note", "a.py", "It", "--", "--agent"],
+    ):  # fmt: skip
+        assert _hand_over(served_alone, "pass", *line).stderr == "None\n", line
+    again = ["note", "a.py", "It adds.", "--agent", "ada", "--json"]
+    handed, alone = _run(served_alone, *again), _run_here(served_alone, *again)
+    assert _told(handed) == _told(alone)
+    assert json.loads(handed.stdout)["created"] is False
 
 
 def test_names_of_programs_are_not_handed_on(served: Path) -> None:
