@@ -34,7 +34,7 @@ ASKED = frozenset(
 be read and written by another process, which may be in another container."""
 
 ENVIRONMENT = (
-    "COLORTERM", "COLUMNS", "FORCE_COLOR", "HOME", "LANG", "LINES", "NO_COLOR", "TERM", "TZ",
+    "CI", "COLORTERM", "COLUMNS", "FORCE_COLOR", "HOME", "LANG", "LINES", "NO_COLOR", "TERM", "TZ",
 )  # fmt: skip
 PREFIXES = ("LC_", "MERKLE_", "XDG_")
 """What of the environment counts for these commands, and is therefore handed on. No more: nothing

@@ -242,13 +242,15 @@ def test_a_note_is_handed_over_where_neither_git_nor_an_editor_has_to_be_asked(
 def test_names_of_programs_are_not_handed_on(served: Path) -> None:
     code = (
         "from indexer.cli.thin import request; import os;"
-        "os.environ.update(PATH='/hostile', LD_PRELOAD='/x.so', NO_COLOR='1');"
+        "os.environ.update(PATH='/hostile', LD_PRELOAD='/x.so', NO_COLOR='1', CI='1');"
         "print(request(['status']))"
     )
     sent = subprocess.run([sys.executable, "-c", code], cwd=served, capture_output=True).stdout
     assert b"hostile" not in sent
     assert b"LD_PRELOAD" not in sent
     assert b"NO_COLOR=1" in sent
+    # Where the service has just ended, the copy must not start another in CI.
+    assert b"\0CI=1" in sent.replace(b"\\x00", b"\0")
 
 
 @contextlib.contextmanager
