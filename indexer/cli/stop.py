@@ -66,7 +66,13 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as state:
+            # Z: it has ended, and whoever started it has taken no note of that.
+            return not state.read().rpartition(b")")[2].startswith(b" Z")
+    except OSError:
+        # Not every system tells.
+        return True
 
 
 def _text(document: StopDocument) -> str:

@@ -34,8 +34,8 @@ ASKED = frozenset(
 be read and written by another process, which may be in another container."""
 
 ENVIRONMENT = (
-    "COLORTERM", "COLUMNS", "FORCE_COLOR", "HOME", "LANG", "LINES", "LNAME", "LOGNAME", "NO_COLOR",
-    "TERM", "TZ", "USER", "USERNAME",
+    "CI", "COLORTERM", "COLUMNS", "FORCE_COLOR", "HOME", "LANG", "LINES", "LNAME", "LOGNAME",
+    "NO_COLOR", "TERM", "TZ", "USER", "USERNAME",
 )  # fmt: skip
 PREFIXES = ("LC_", "MERKLE_", "XDG_")
 """What of the environment counts for these commands, and is therefore handed on. No more: nothing

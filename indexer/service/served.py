@@ -134,6 +134,10 @@ def _wait_for(root: Path, process: subprocess.Popen[bytes], deadline: float) -> 
     while True:
         found = connect(root)
         if found is not None:
+            owner = holder(Layout(root).lock)
+            if owner is not None and owner[0] != process.pid:
+                # Somebody else's was first; this one would wait, and take over when that is ended.
+                process.terminate()
             return found
         status = process.poll()
         if status is not None:

@@ -54,6 +54,13 @@ LINES = {
     "note": [["note"], ["note", "nowhere", "Said."], ["note", "--withdraw", "000000"]],
     "notes": [["notes"], ["notes", "a.py", "--stale"]],
     "diff": [["diff", "@-0", "@-0"], ["diff"]],
+    "note": [
+        ["note", "nowhere", "It adds.", "--agent", "ada"],
+        ["note", "--still-true", "000000", "--agent", "ada"],
+        ["note", "--withdraw", "000000", "--agent", "ada"],
+        ["note", "a.py", "It adds.", "--agent", "A B"],
+    ],
+    "notes": [["notes"], ["notes", "sub", "--stale"], ["notes", "nowhere"]],
     "sql": [["sql", "SELECT count(*) FROM nodes"], ["sql", "DROP TABLE x"]],
 }
 VARYING = ("seconds", "freshness_as_of")
@@ -246,13 +253,15 @@ def test_what_writes_files_or_is_of_another_release_is_not_handed_over(served: P
 def test_names_of_programs_are_not_handed_on(served: Path) -> None:
     code = (
         "from indexer.cli.thin import request; import os;"
-        "os.environ.update(PATH='/hostile', LD_PRELOAD='/x.so', NO_COLOR='1');"
+        "os.environ.update(PATH='/hostile', LD_PRELOAD='/x.so', NO_COLOR='1', CI='1');"
         "print(request(['status']))"
     )
     sent = subprocess.run([sys.executable, "-c", code], cwd=served, capture_output=True).stdout
     assert b"hostile" not in sent
     assert b"LD_PRELOAD" not in sent
     assert b"NO_COLOR=1" in sent
+    # Where the service has just ended, the copy must not start another in CI.
+    assert b"\0CI=1" in sent.replace(b"\\x00", b"\0")
 
 
 @contextlib.contextmanager
@@ -393,6 +402,12 @@ def test_a_service_in_the_background_is_started_found_and_stopped(workspace: Pat
     assert stopped == {"workspace": str(workspace), "stopped": True, "pid": started["pid"]}
     assert not _is_alive(started["pid"])
     assert _run(workspace, "stop").stdout == b"no service is running\n"
+
+
+def test_a_service_has_ended_whether_or_not_anybody_took_note_of_it(served_alone: Path) -> None:
+    """In a container the first process often never does; here it is the test that does not."""
+    stopped = _run(served_alone, "stop")
+    assert (stopped.returncode, stopped.stderr) == (0, b"")
 
 
 def test_a_large_workspace_gets_a_service_in_a_terminal_and_never_in_ci(

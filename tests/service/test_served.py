@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +17,10 @@ import pytest
 
 from indexer import Workspace
 from indexer.errors import LockedError, MerkleError, NoWorkspaceError, UncheckedError
+from indexer.service import served
 from indexer.service.client import connect
 from indexer.service.served import ServedWorkspace, start_service, wake_service
-from indexer.store.layout import Layout
+from indexer.store.layout import Layout, initialise
 from indexer.store.lock import holder
 
 REPOSITORY = Path(__file__).parents[2]
@@ -116,3 +120,18 @@ def test_a_folder_that_cannot_be_written_is_told(started: Path) -> None:
 def test_waking_is_done_in_the_background(started: Path, until: Callable[..., Any]) -> None:
     wake_service(started)
     until(lambda: connect(started), "it answers")
+
+
+def test_a_service_that_was_started_in_vain_does_not_wait_to_take_over(
+    sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's came first: `merkle stop` would end that, and let in this one."""
+    initialise(sample)
+    Layout(sample).lock.write_text(json.dumps({"pid": os.getpid(), "role": "watch"}))
+    monkeypatch.setattr(served, "connect", lambda root: "somebody else's")
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        try:
+            assert served._wait_for(sample, process, 0) == "somebody else's"
+            assert process.wait(20) == -signal.SIGTERM
+        finally:
+            process.kill()

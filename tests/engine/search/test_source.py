@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from indexer.compose import manifest, selection
 from indexer.compose.rendering import bare_message, bare_source_message
 from indexer.core.fence import fenced, unfenced
+from indexer.core.frames import BodyHash
 from indexer.core.roles import Role, role_of, roles_asked_for
 from indexer.engine.frames import kept_texts
 from indexer.engine.search import ranking, source
@@ -262,6 +264,24 @@ def test_texts_that_are_kept_stay_within_their_bound(
         cache.clear()
         assert [quay.engine.compose(query=one, source=False) for one in asked] == answers
         assert sum(map(len, cache._texts.values())) == cache.size <= most
+
+
+def test_texts_of_several_questions_stay_within_it_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_texts, "KEPT", 10)
+    read: list[BodyHash] = []
+
+    def text_of(wanted: Iterable[BodyHash]) -> dict[BodyHash, str]:
+        read.extend(found := list(wanted))
+        return dict.fromkeys(found, "sluice")
+
+    cache = kept_texts.KeptTexts(text_of)
+    one, other = BodyHash(b"1" * 32), BodyHash(b"2" * 32)
+    for wanted in (one, one, other, other, one):
+        assert cache.of([wanted]) == {wanted: "sluice"}
+        assert cache.size == 6
+    assert read == [one, other, one]
 
 
 def test_no_text_is_kept_for_another(quay: Space) -> None:

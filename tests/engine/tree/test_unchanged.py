@@ -159,6 +159,20 @@ def test_a_note_makes_the_counts_void_and_not_the_listings(indexed: Path) -> Non
     compare(indexed)
 
 
+def test_another_journal_makes_the_counts_void(indexed: Path) -> None:
+    """What is in it, and not in the database, is taken in when that is opened."""
+    first = first_look(indexed)
+    assert first is not None
+    assert first.status() is not None
+    (log,) = Layout(indexed).journal.iterdir()
+    log.write_bytes(log.read_bytes())
+    first = first_look(indexed)
+    assert first is not None
+    assert first.scan() is not None
+    assert first.status() is None
+    compare(indexed)
+
+
 def test_another_configuration_makes_the_counts_void(indexed: Path) -> None:
     (indexed / ".merkleignore").write_text("merkle.toml\n")
     (indexed / "merkle.toml").write_text("[types.brief]\nfile = 'outline'\n")
