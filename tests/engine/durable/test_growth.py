@@ -19,7 +19,7 @@ from indexer.store.own_folder import NotOursError
 from tests.support.engines import Engine
 from tests.support.processes import REPOSITORY
 from tests.support.processes import run as run_forked
-from tests.support.space import Space, prepared, python
+from tests.support.space import Space, python
 
 
 def module(number: int, edition: int) -> str:
@@ -55,14 +55,6 @@ def inode(space: Space) -> int:
 def space() -> Iterator[Space]:
     """An empty workspace."""
     made = Space()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def filled() -> Iterator[Space]:
-    """A workspace of many modules with their frames."""
-    made = prepared(fill)
     yield made
     made.close()
 
@@ -269,8 +261,9 @@ INSERT INTO bodies SELECT unhex(sha256('c' || range)), 'body of ' || range, rang
 
 
 def test_a_note_reads_no_more_rows_when_there_are_many_old_frames(
-    filled: Space, monkeypatch: pytest.MonkeyPatch
+    space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fill(space)
     read = 0
 
     def counted(database: Database, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -291,18 +284,18 @@ def test_a_note_reads_no_more_rows_when_there_are_many_old_frames(
 
     def note_as_a_command(text: str) -> int:
         nonlocal read
-        filled.reopen()
+        space.reopen()
         read = 0
-        assert filled.note("pkg1/m1.py", text)["created"]
+        assert space.note("pkg1/m1.py", text)["created"]
         return read
 
     note_as_a_command("registers the agent, too")
     few = note_as_a_command("with none")
-    with filled.engine.database.transaction() as connection:
+    with space.engine.database.transaction() as connection:
         connection.execute(OLD)
     assert note_as_a_command("with many") == few
-    assert not filled.note("pkg1/m1.py", "with many")["created"]
-    shown = filled.engine.list_frames("pkg1/m1.py", frame_type="note", content=True)["frames"]
+    assert not space.note("pkg1/m1.py", "with many")["created"]
+    shown = space.engine.list_frames("pkg1/m1.py", frame_type="note", content=True)["frames"]
     assert [one["content"] for one in shown][:2] == ["with many", "with none"]
 
 
@@ -344,10 +337,11 @@ def test_short_hashes_in_order_find_what_is_stored_and_nothing_else(
     edited.valid()
 
 
-def test_a_note_is_looked_for_in_no_history(filled: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_is_looked_for_in_no_history(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a new note costs is its node's: no log that grows with every save is searched."""
-    filled.note("pkg1/m1.py", "registers the agent, too")
-    filled.reopen()
+    fill(space)
+    space.note("pkg1/m1.py", "registers the agent, too")
+    space.reopen()
     asked: list[str] = []
     rows, stream = Database.rows, Database.stream
 
@@ -361,7 +355,7 @@ def test_a_note_is_looked_for_in_no_history(filled: Space, monkeypatch: pytest.M
 
     monkeypatch.setattr(Database, "rows", told)
     monkeypatch.setattr(Database, "stream", streamed)
-    assert filled.note("pkg1/m1.py", "another")["created"]
+    assert space.note("pkg1/m1.py", "another")["created"]
     assert asked
     logs = ("frame_log", "input_lists", "memo ", "node_log", "postings", "model_results")
     # What is known of one note by its id is found among the notes, not among all frames.
