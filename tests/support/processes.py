@@ -7,6 +7,7 @@ under which locale) is for tests with real ones.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
 import os
@@ -17,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from tests.support.short import SHORT
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -69,7 +72,9 @@ def child(request, streams):
     else:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
 
-control = socket.socket(fileno=int(sys.argv[1]))
+listener = socket.socket(fileno=int(sys.argv[1]))
+listener.setblocking(False)
+clients = []
 wake, woken = socket.socketpair()
 woken.setblocking(False)
 signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -77,8 +82,15 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.set_wakeup_fd(woken.fileno())
 told = {}
 gc.freeze()
+
+def accept():
+    with contextlib.suppress(BlockingIOError):
+        clients.append(listener.accept()[0])
+
 while True:
-    ready, _, _ = select.select([control, wake], [], [])
+    ready, _, _ = select.select([listener, wake, *clients], [], [])
+    if listener in ready:
+        accept()
     if wake in ready:
         wake.recv(4096)
         while told:
@@ -87,11 +99,20 @@ while True:
                 break
             os.write(told[pid], struct.pack("i", os.waitstatus_to_exitcode(status)))
             os.close(told.pop(pid))
-    if control not in ready:
+    client = next((each for each in clients if each in ready), None)
+    if client is None:
         continue
-    message, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 4)
+    message, descriptors, _, _ = socket.recv_fds(client, 1 << 20, 4)
     if not message:
-        os._exit(0)
+        client.close()
+        clients.remove(client)
+        if not clients:
+            # Who connects from now on finds none; who did is served.
+            pathlib.Path(listener.getsockname()).unlink(missing_ok=True)
+            accept()
+            if not clients:
+                os._exit(0)
+        continue
     *streams, status = descriptors
     pid = os.fork()
     if pid:
@@ -121,17 +142,29 @@ while True:
 
 
 class _Parent:
-    """The process that the others are forked from; it ends with this one."""
+    """The process that the others are forked from: one for all workers, it ends with the last."""
 
     def __init__(self) -> None:
-        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        place = f"{SHORT}/mkp-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
+        with open(__file__, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                self._requests.connect(place)
+            except OSError:
+                self._start(place)
+                self._requests.connect(place)
+
+    def _start(self, place: str) -> None:
         # Nothing of the test that happens to be the first to need it.
         plain = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "MERKLE_"))}
-        with theirs:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(place)
+            listener.listen()
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PARENT, str(theirs.fileno())],
-                cwd=REPOSITORY, env=plain, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
+                [sys.executable, "-c", _PARENT, str(listener.fileno())],
+                cwd=REPOSITORY, env=plain, stdin=subprocess.DEVNULL, pass_fds=[listener.fileno()],
             )  # fmt: skip
 
     def ask(self, request: dict[str, Any], streams: list[int]) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,14 @@ def settled(files: dict[str, str], declared: str | None = None) -> Space:
     return Space(copy_of=_settled(tuple(files.items()), declared))
 
 
+def prepared(prepare: Callable[[Space], object], copy_of: Path | None = None) -> Space:
+    """A workspace of one's own as a function leaves an empty one, or a copy, once it is closed.
+
+    The function is called once in a process, whatever test is the first.
+    """
+    return Space(copy_of=_prepared(prepare, copy_of))
+
+
 @cache
 def empty_workspace(hash_name: str | None = None) -> Path:
     """A workspace without files whose index is made, closed: making one takes twice a copy."""
@@ -151,11 +160,19 @@ def with_index(root: Path, hash_name: str | None = None) -> Path:
 
 @cache
 def _settled(files: tuple[tuple[str, str], ...], declared: str | None) -> Path:
-    made = Space()
-    if declared is not None:
-        made.declare(declared)
-    made.fill(dict(files))
-    made.settle()
+    def fill(made: Space) -> None:
+        if declared is not None:
+            made.declare(declared)
+        made.fill(dict(files))
+        made.settle()
+
+    return _prepared(fill, None)
+
+
+@cache
+def _prepared(prepare: Callable[[Space], object], copy_of: Path | None) -> Path:
+    made = Space(copy_of=copy_of)
+    prepare(made)
     made.engine.close()
     atexit.register(shutil.rmtree, made.base, ignore_errors=True)
     return made.root

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,26 @@ def shown(engine: Engine) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def noted(project: Space) -> Space:
-    """The project with notes, the last of them in the WAL."""
+@pytest.fixture(scope="module")
+def unfolded(template: Path) -> Iterator[Path]:
+    """The project with notes, the last of them in the WAL, as a power cut would leave it."""
+    project = Space(copy_of=template)
     for number, path in enumerate(PATHS):
         project.note(path, f"note {number} on {path}")
     project.reopen()
     for number, path in enumerate(PATHS):
         project.note(path, f"todo {number} on {path}", frame_type="todo")
-    return project
+    yield crashed(project, project.base)
+    project.close()
+
+
+@pytest.fixture
+def noted(unfolded: Path) -> Iterator[Space]:
+    """A copy of it, open."""
+    space = Space(copy_of=unfolded)
+    assert wal(space.root).stat().st_size > 0
+    yield space
+    space.close()
 
 
 def crashed(space: Space, into: Path) -> Path:

@@ -49,16 +49,18 @@ def roots(engine: Engine) -> list[str]:
     return [each["root"] for each in reversed(engine.log(1000)["roots"])]
 
 
-def all_roots(crashed: Path, tmp_path: Path) -> list[str]:
-    with Engine(copy_workspace(crashed, tmp_path / "whole")) as engine:
+@pytest.fixture(scope="module")
+def all_roots(crashed: Path) -> list[str]:
+    """Every root that was recorded, as an intact copy has them."""
+    with Engine(copy_workspace(crashed, crashed.with_name("whole"))) as engine:
         return roots(engine)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.15, 0.3])
 def test_roots_that_went_with_the_log_are_told(
-    crashed: Path, root: Path, tmp_path: Path, share: float
+    root: Path, all_roots: list[str], share: float
 ) -> None:
-    before = all_roots(crashed, tmp_path)
+    before = all_roots
     log = Layout(root).wal
     os.truncate(log, int(log.stat().st_size * share))
     with Engine(root) as engine:
@@ -148,21 +150,18 @@ def test_without_a_journal_damage_of_one_kind_costs_no_other(
     assert {name for name in kept if found[name] != kept[name]} == {"answers"}
 
 
-def test_the_history_survives_damage_elsewhere(root: Path, crashed: Path, tmp_path: Path) -> None:
-    before = all_roots(crashed, tmp_path)
+def test_the_history_survives_damage_elsewhere(root: Path, all_roots: list[str]) -> None:
     damage_a_table(root, "session_versions")
     told = repair(root)
     assert "the history of roots came from the database" in told["done"]
     with Engine(root) as engine:
-        assert roots(engine) == before
+        assert roots(engine) == all_roots
         assert engine.diff("@-1", "@-0")["modified"]
         assert engine.log()["lost"] == []
 
 
-def test_a_history_that_is_gone_is_said_with_its_numbers(
-    root: Path, crashed: Path, tmp_path: Path
-) -> None:
-    last = len(all_roots(crashed, tmp_path))
+def test_a_history_that_is_gone_is_said_with_its_numbers(root: Path, all_roots: list[str]) -> None:
+    last = len(all_roots)
     Layout(root).database.write_bytes(b"no database" * 1000)
     Layout(root).wal.unlink()
     told = repair(root)
@@ -174,9 +173,8 @@ def test_a_history_that_is_gone_is_said_with_its_numbers(
 
 
 def test_a_damaged_journal_costs_nothing_that_the_database_has(
-    root: Path, kept: dict[str, str], crashed: Path, tmp_path: Path
+    root: Path, kept: dict[str, str], all_roots: list[str]
 ) -> None:
-    before = all_roots(crashed, tmp_path)
     log = Layout(root).journal / "000001.log"
     with log.open("r+b") as file:
         at = log.read_bytes().index(b"of edition 1")
@@ -184,7 +182,7 @@ def test_a_damaged_journal_costs_nothing_that_the_database_has(
     told = repair(root)
     assert told["repaired"]
     with Engine(root) as engine:
-        assert roots(engine) == before
+        assert roots(engine) == all_roots
         assert read(engine, KEPT) == kept
         assert engine.validate()["valid"]
     assert repair(root)["repaired"] is False

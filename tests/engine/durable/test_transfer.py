@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from indexer.core.clock import ManualClock
 from indexer.engine.durable.packs import PackContentError
 from indexer.errors import UsageError
 from indexer.store.pack import read_pack, write_pack
-from tests.support.space import Space, python
+from tests.support.space import Space, prepared, python
 
 
 def contents(space: Space) -> dict[str, Any]:
@@ -31,14 +31,19 @@ def contents(space: Space) -> dict[str, Any]:
     }
 
 
+def write_notes(space: Space) -> None:
+    space.note("src/one/a.py", "first", meta={"k": "v"})
+    space.note("src/one/a.py", "second")
+    space.note("src/two", "of a folder", agent="bob", frame_type="todo")
+    space.move("src/two/c.py", "src/two/d.py")
+    space.settle()
+
+
 @pytest.fixture
-def noted(project: Space) -> Space:
-    project.note("src/one/a.py", "first", meta={"k": "v"})
-    project.note("src/one/a.py", "second")
-    project.note("src/two", "of a folder", agent="bob", frame_type="todo")
-    project.move("src/two/c.py", "src/two/d.py")
-    project.settle()
-    return project
+def noted(template: Path) -> Iterator[Space]:
+    made = prepared(write_notes, template)
+    yield made
+    made.close()
 
 
 def test_export_and_import_round_trip(noted: Space) -> None:

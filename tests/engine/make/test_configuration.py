@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from indexer.errors import UsageError
-from tests.support.space import Space, python
+from tests.support.space import Space, prepared, python
 
 BASE = '[types.outline]\nfile = "outline"\nfolder = "summarize"\n'
 SECOND = '[types.text]\nfile = { use = "outline", head_lines = 3 }\nfolder = "concatenate"\n'
 FOLDERS = {"", "src", "src/one", "src/two"}
 
 
-@pytest.fixture
-def declared(project: Space) -> Space:
-    project.declare(BASE + SECOND)
-    project.settle()
-    assert set(project.labels().values()) == {"fresh"}
-    return project
+def declare_apart(space: Space) -> None:
+    space.declare(BASE + SECOND)
+    space.settle()
+    assert set(space.labels().values()) == {"fresh"}
+    # Out of the tree, or every folder above it would change with it.
+    space.write(".merkleignore", "merkle.toml\n")
+    space.settle()
+    assert not stale(space, "outline")
+    assert not stale(space, "text")
 
 
 def stale(space: Space, frame_type: str) -> set[str]:
@@ -25,13 +31,10 @@ def stale(space: Space, frame_type: str) -> set[str]:
 
 
 @pytest.fixture
-def apart(declared: Space) -> Space:
-    # Out of the tree, or every folder above it would change with it.
-    declared.write(".merkleignore", "merkle.toml\n")
-    declared.settle()
-    assert not stale(declared, "outline")
-    assert not stale(declared, "text")
-    return declared
+def apart(template: Path) -> Iterator[Space]:
+    made = prepared(declare_apart, template)
+    yield made
+    made.close()
 
 
 def test_changing_a_policys_configuration_makes_exactly_its_frames_stale_and_explain_says_so(

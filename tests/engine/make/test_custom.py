@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from indexer.engine.make import one_pass, workers
 from indexer.errors import MerkleError
+from tests.support.processes import run
 from tests.support.space import Space, python
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -278,17 +277,17 @@ def test_a_worker_with_newer_code_is_an_error(project: Space, tmp_path: Path, ma
     declare(project, more="verify = false\n")
     project.engine.close()
     site = tmp_path / "site"
-    ran = subprocess.run(
-        [sys.executable, "-c", UPDATED, project.root, site / "tuned.py", str(many)],
+    code, out, err = run(
+        ["-c", UPDATED, project.root, site / "tuned.py", str(many)],
         env={**os.environ, "PYTHONPATH": f"{REPOSITORY}:{site}", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    )
+    assert code == 0, err
     project.open()
     heads = project.engine.frames.heads
     bodies = [one.content for kept in heads.slots.values() for _, one in kept.items()]
     assert not [text for text in heads.bodies(bodies).values() if "NEWER" in text]
     if many == 1:
-        assert ran.stdout.startswith("other_code |"), ran.stdout + ran.stderr
-        assert "start it again" in ran.stdout
+        assert out.startswith("other_code |"), out + err
+        assert "start it again" in out
     else:
-        assert ran.stdout == "done\n"
+        assert out == "done\n"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.asking import FILES, KEY, KEY_NAME, Asking, Serving, declaration
+from tests.support.asking import BOTH, FILES, KEY, KEY_NAME, Asking, Serving, declaration
 from tests.support.model_server import ModelServer
 from tests.support.service import Service
-from tests.support.space import Space
+from tests.support.space import Space, prepared
 
 IGNORED = "merkle.toml\n.merkleignore\n"
 
@@ -52,13 +53,34 @@ def asked_about() -> Iterator[Path]:
     shutil.rmtree(made.base)
 
 
+@cache
+def _writing(types: str = BOTH) -> Callable[[Space], None]:
+    """What makes the frames of a workspace, by a server that is gone afterwards."""
+
+    def write(space: Space) -> None:
+        server = ModelServer()
+        try:
+            space.declare(declaration(server.url, types))
+            assert space.engine.regenerate()["failed"] == []
+        finally:
+            server.stop()
+
+    return write
+
+
 @pytest.fixture
 def asking(server: ModelServer, asked_about: Path) -> Iterator[Asking]:
     """Workspaces that ask the server: merkle.toml is ignored, so that it is no node itself."""
     made: list[Space] = []
 
-    def make(files: dict[str, str] | None = None, **options: str) -> Space:
-        space = Space(copy_of=asked_about if files is None else None)
+    def make(
+        files: dict[str, str] | None = None, *, is_written: bool = False, **options: str
+    ) -> Space:
+        if is_written:
+            assert options.keys() <= {"types"}
+            space = prepared(_writing(**options), asked_about)
+        else:
+            space = Space(copy_of=asked_about if files is None else None)
         made.append(space)
         space.declare(declaration(server.url, **options))
         if files is not None:

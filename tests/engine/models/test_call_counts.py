@@ -16,12 +16,9 @@ from tests.support.waiting import wait_until
 EVERYTHING = 8
 
 
-def settled(asking: Asking, server: ModelServer, **options: str) -> Space:
-    """A workspace with every frame made, and the server's count at nothing."""
-    space = asking(**options)
-    space.engine.regenerate()
-    server.bodies.clear()
-    return space
+def settled(asking: Asking, **options: str) -> Space:
+    """A workspace with every frame made, of which the server knows nothing."""
+    return asking(is_written=True, **options)
 
 
 def test_a_first_run_asks_once_for_every_node(asking: Asking, server: ModelServer) -> None:
@@ -46,7 +43,7 @@ def test_children_are_described_before_the_folder_that_holds_them(
 
 
 def test_one_edited_file_costs_its_path_to_the_root(asking: Asking, server: ModelServer) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.write("src/one/a.py", python("a", value=2))
     document = space.engine.regenerate()
     assert server.asked_about() == ["File: a.py", "Entries: 2", "Entries: 2", "Entries: 2"]
@@ -57,7 +54,7 @@ def test_one_edited_file_costs_its_path_to_the_root(asking: Asking, server: Mode
 def test_a_folder_alone_above_stale_frames_asks_nothing_and_says_why(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.write("src/one/a.py", python("a", value=2))
     document = space.engine.regenerate("src", recursive=False)
     assert [(one["path"], one["stale"]) for one in document["failed"]] == [("src", ["src/one"])]
@@ -67,7 +64,7 @@ def test_a_folder_alone_above_stale_frames_asks_nothing_and_says_why(
 
 
 def test_an_answer_that_stays_the_same_ends_the_way_up(asking: Asking, server: ModelServer) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     body = space.frame("src/one/a.py", "summary")["content"]
     space.write("src/one/a.py", python("a", value=2))
     server.then(says(body))
@@ -79,7 +76,7 @@ def test_an_answer_that_stays_the_same_ends_the_way_up(asking: Asking, server: M
 def test_a_renamed_folder_costs_the_folders_that_name_it(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.move("src/one", "src/uno")
     document = space.engine.regenerate()
     # The files and the folder itself are reused; src lists another name, and so the root differs.
@@ -90,7 +87,7 @@ def test_a_renamed_folder_costs_the_folders_that_name_it(
 def test_a_file_moved_to_another_folder_is_not_described_again(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.move("src/one/b.py", "src/two/b.py")
     space.engine.regenerate()
     # Both folders (at once), src and the root.
@@ -102,7 +99,7 @@ def test_a_file_moved_to_another_folder_is_not_described_again(
 def test_a_renamed_file_is_described_again_because_the_model_saw_its_name(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.move("src/one/b.py", "src/one/z.py")
     space.engine.regenerate()
     assert server.asked_about()[0] == "File: z.py"
@@ -115,7 +112,7 @@ def test_a_renamed_file_is_described_again_because_the_model_saw_its_name(
 def test_a_branch_switch_and_back_costs_the_other_branch_once(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     one, other = python("a"), python("a", value=9)
     for round_number in range(3):
         space.write("src/one/a.py", other)
@@ -157,7 +154,7 @@ def test_a_changed_prompt_asks_for_everything_it_is_used_for(server: ModelServer
 def test_a_changed_model_asks_for_everything_and_back_for_nothing(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.declare(declaration(server.url, model="gpt-4o"))
     assert space.engine.regenerate()["calls"] == EVERYTHING
     assert {body["model"] for body in server.bodies} == {"gpt-4o"}
@@ -168,7 +165,7 @@ def test_a_changed_model_asks_for_everything_and_back_for_nothing(
 def test_another_address_of_the_same_model_costs_nothing(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     url = server.url.replace("127.0.0.1", "localhost")
     space.declare(declaration(url))
     assert space.engine.regenerate()["unchanged"]
@@ -176,7 +173,7 @@ def test_another_address_of_the_same_model_costs_nothing(
 
 
 def test_edits_below_the_outline_cost_no_call(asking: Asking, server: ModelServer) -> None:
-    space = settled(asking, server, types=OUTLINED)
+    space = settled(asking, types=OUTLINED)
     before = space.frame("src/one/a.py", "summary")
     space.write("src/one/a.py", "# a comment\n" + python("a", value=77))
     document = space.engine.regenerate()
@@ -193,7 +190,7 @@ def test_edits_below_the_outline_cost_no_call(asking: Asking, server: ModelServe
 
 
 def test_a_fresh_clone_with_a_pack_asks_nothing(asking: Asking, server: ModelServer) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     pack = space.base / "pack"
     space.engine.export_pack(pack)
     clone = space.clone()
@@ -214,7 +211,7 @@ def test_a_fresh_clone_with_a_pack_asks_nothing(asking: Asking, server: ModelSer
 
 
 def test_a_lost_database_costs_nothing(asking: Asking, server: ModelServer) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     bodies = {path: space.frame(path, "summary")["content"] for path in ("", "src/one/a.py")}
     space.engine.close()
     lose_database(space.root)
@@ -230,7 +227,7 @@ def test_a_lost_database_costs_nothing(asking: Asking, server: ModelServer) -> N
 def test_a_lost_journal_takes_the_answers_from_the_database(
     asking: Asking, server: ModelServer
 ) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.engine.close()
     for name in os.listdir(space.root / ".merkle/journal"):
         (space.root / ".merkle/journal" / name).unlink()
@@ -241,7 +238,7 @@ def test_a_lost_journal_takes_the_answers_from_the_database(
 
 
 def test_compaction_never_drops_what_a_model_wrote(asking: Asking, server: ModelServer) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     old = python("a")
     space.write("src/one/a.py", python("a", value=5))
     space.engine.regenerate()
@@ -254,7 +251,7 @@ def test_compaction_never_drops_what_a_model_wrote(asking: Asking, server: Model
 
 
 def test_an_invalidated_frame_is_asked_for_again(asking: Asking, server: ModelServer) -> None:
-    space = settled(asking, server)
+    space = settled(asking)
     space.engine.invalidate("src/one/a.py")
     assert space.engine.regenerate()["calls"] == 1
     assert server.asked_about() == ["File: a.py"]

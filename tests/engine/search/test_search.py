@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from indexer.compose.request import RequestError
 from indexer.engine.search import search as searching
 from indexer.errors import MalformedError
-from tests.support.space import Space
+from tests.support.space import Space, settled
 
 PROJECT = {
     "app/tides.py": (
@@ -29,10 +30,10 @@ PROJECT = {
 
 
 @pytest.fixture
-def code(space: Space) -> Space:
-    space.fill(PROJECT)
-    space.settle()
-    return space
+def code() -> Iterator[Space]:
+    made = settled(PROJECT)
+    yield made
+    made.close()
 
 
 def found(space: Space, question: str, *kinds: str, **options: Any) -> list[str]:

@@ -22,6 +22,7 @@ from indexer.shared.postgres import PostgresStore
 from indexer.shared.schema import MIGRATIONS
 from tests.support.engines import Engine
 from tests.support.postgres import Postgres
+from tests.support.processes import Forked
 from tests.support.team import Member, files, ran, sizes
 
 SMALL = "import indexer.engine.team.exchange as s; s.PORTION = 4"
@@ -220,7 +221,7 @@ def test_eight_clients_make_the_tables_at_once(url: str, counted: Path) -> None:
         "store = PostgresStore(sys.argv[1], 'team', 5); print(store.usage().entries)"
     )
     racing = [
-        subprocess.Popen(
+        Forked(
             [sys.executable, "-c", code, url],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from indexer.errors import NoWorkspaceError, UsageError
 from indexer.scan import hashpool
 from indexer.store.layout import initialise
 from tests.support.engines import Engine
+from tests.support.processes import run
 from tests.support.space import with_index
 
 DAY = 86400 * 10**9
@@ -408,7 +407,8 @@ def test_a_change_of_case_is_a_rename(engine: Engine, project: Path) -> None:
 
 
 LOCKED = """
-import duckdb, sys
+import sys
+from indexer.store.driver import duckdb
 try:
     duckdb.connect(sys.argv[1])
 except duckdb.IOException as error:
@@ -428,9 +428,6 @@ def test_the_database_under_another_name_is_skipped_and_its_lock_kept(workspace:
             look()
             assert engine.tree.get("copy.bin") is None
             assert ("copy.bin", "the index's own database") in engine.recorded.remarks.skipped
-            other = subprocess.run(
-                [sys.executable, "-c", LOCKED, database], capture_output=True, text=True, check=True
-            )
-            assert other.stdout == "locked\n"
+            assert run(["-c", LOCKED, database]) == (0, "locked\n", "")
         found = engine.scan()["skipped"]
         assert found == [{"path": "copy.bin", "reason": "the index's own database"}]
