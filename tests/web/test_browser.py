@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 from tests.web.conftest import make_sample
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = [
@@ -26,6 +26,8 @@ pytestmark = [
     # Pages are opened in a browser that starts once, however slow the machine.
     pytest.mark.timeout(240),
 ]
+
+WINDOW: ViewportSize = {"width": 1280, "height": 900}
 
 HOSTILE_BODY = """<script>window.marker = "script"</script>
 <img src=x onerror="window.marker='image'"> <svg onload="window.marker='svg'"></svg>
@@ -47,21 +49,29 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Page:
+    """One for all that want nothing special: opening one costs as much as three pages in it."""
+    return browser.new_context(viewport=WINDOW).new_page()
+
+
 class Seen:
     """A page, and everything in it that should never happen."""
 
-    def __init__(self, browser: Browser, site: Any, **options: Any) -> None:
-        options.setdefault("viewport", {"width": 1280, "height": 900})
-        self.context = browser.new_context(**options)
-        self.page: Page = self.context.new_page()
+    def __init__(self, page: Page, site: Any) -> None:
+        self.page = page
         self.troubles: list[str] = []
         self.loads = 0
         self.asked: list[str] = []
-        self.page.on("console", lambda m: self.troubles.append(f"console: {m.type} {m.text}"))
-        self.page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
-        self.page.on("dialog", lambda dialog: self.troubles.append(f"dialog: {dialog.message}"))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("load", lambda _: self._loaded())
+        self._heard: dict[Any, Callable[[Any], None]] = {
+            "console": lambda m: self.troubles.append(f"console: {m.type} {m.text}"),
+            "pageerror": lambda error: self.troubles.append(f"error: {error}"),
+            "dialog": lambda dialog: self.troubles.append(f"dialog: {dialog.message}"),
+            "request": lambda request: self.asked.append(request.url),
+            "load": lambda _: self._loaded(),
+        }
+        for event, hear in self._heard.items():
+            page.on(event, hear)
         self.site = site
         self.base = f"http://{site.netloc}"
         self.page.goto(site.url)
@@ -69,6 +79,14 @@ class Seen:
 
     def _loaded(self) -> None:
         self.loads += 1
+
+    def leave(self) -> None:
+        """Take leave of the site, and leave nothing of it to whoever uses the tab next."""
+        self.page.goto("about:blank")
+        self.page.context.clear_cookies()
+        for event, hear in self._heard.items():
+            self.page.remove_listener(event, hear)
+        self._heard.clear()
 
     def is_live(self) -> None:
         self.page.wait_for_selector('#live[data-state="on"]')
@@ -88,16 +106,20 @@ class Seen:
 
 
 @pytest.fixture
-def see(browser: Browser) -> Iterator[Callable[..., Seen]]:
+def see(browser: Browser, tab: Page) -> Iterator[Callable[..., Seen]]:
     opened: list[Seen] = []
 
     def start(site: Any, **options: Any) -> Seen:
-        opened.append(Seen(browser, site, **options))
+        page = browser.new_context(**{"viewport": WINDOW, **options}).new_page() if options else tab
+        opened.append(Seen(page, site))
         return opened[-1]
 
     yield start
     for seen in opened:
-        seen.context.close()
+        seen.leave()
+        if seen.page is not tab:
+            seen.page.context.close()
+    for seen in opened:
         assert seen.troubles == []
         assert all(url.startswith(seen.base) for url in seen.asked), "nothing else is fetched"
 
@@ -289,7 +311,7 @@ def test_hostile_names_and_bodies_do_nothing(
     (root / "<img src=x onerror=window.marker=7>.md").write_text("x")
     page.wait_for_selector('#contents :text("window.marker=7")')
     assert page.evaluate("window.marker") is None
-    seen.context.close()
+    seen.leave()
     assert site.stop() == 0
 
 
