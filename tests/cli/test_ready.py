@@ -51,8 +51,6 @@ LINES = {
     "impact": [["impact", "a.py"]],
     "replay": [["replay", "0" * 12]],
     "log": [["log"], ["log", "-n", "x"]],
-    "note": [["note"], ["note", "nowhere", "Said."], ["note", "--withdraw", "000000"]],
-    "notes": [["notes"], ["notes", "a.py", "--stale"]],
     "diff": [["diff", "@-0", "@-0"], ["diff"]],
     "note": [
         ["note", "nowhere", "It adds.", "--agent", "ada"],

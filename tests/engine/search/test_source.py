@@ -15,7 +15,8 @@ from indexer.core.fence import fenced, unfenced
 from indexer.core.frames import BodyHash
 from indexer.core.roles import Role, role_of, roles_asked_for
 from indexer.engine.frames import kept_texts
-from indexer.engine.search import ranking, source
+from indexer.engine.search import ranking
+from indexer.scan import reading
 from tests.support.space import Space
 
 FERRY = '''"""Ferries."""
@@ -151,7 +152,7 @@ def test_what_changed_since_it_was_indexed_is_not_shown_under_the_old_label(quay
 def test_what_changes_while_it_is_read_is_never_shown_torn(
     quay: Space, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    read, written = source.read_content, []
+    read, written = reading.read_content, []
 
     def races(root: Any, path: str, size: int) -> bytes | None:
         content = read(root, path, size)
@@ -162,7 +163,7 @@ def test_what_changes_while_it_is_read_is_never_shown_torn(
         # Half of the one and half of the other.
         return content[:40] + written[-1][40:]
 
-    monkeypatch.setattr(source, "read_content", races)
+    monkeypatch.setattr(reading, "read_content", races)
     found = quay.engine.compose(query="moor the ferry", budget=60_000)
     assert written
     text = (quay.root / "src/ferry.py").read_bytes()
