@@ -15,7 +15,7 @@ from indexer.core.fence import fenced, unfenced
 from indexer.core.frames import BodyHash
 from indexer.core.roles import Role, role_of, roles_asked_for
 from indexer.engine.frames import kept_texts
-from indexer.engine.search import ranking
+from indexer.engine.search import ranking, source
 from indexer.scan import reading
 from tests.support.space import Space
 
