@@ -35,9 +35,12 @@ def tokens(result: Any) -> int:
     return sum(COUNTER.count_text(block.text) for block in result.content)
 
 
-@pytest.fixture(scope="module")
-def hostile() -> Iterator[Path]:
-    """A workspace of long names, long notes, a block of 720 KB and much that is not fresh."""
+@pytest.fixture(scope="module", params=[600, pytest.param(3000, marks=pytest.mark.soak)])
+def hostile(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A workspace of long names, long notes, a block of 720 KB and much that is not fresh.
+
+    Its long file has this many lines: to read and to search them takes most of the time.
+    """
     root, runtime = (Path(tempfile.mkdtemp(prefix="mk-mcp-")) for _ in range(2))
     odd = root / ("\u202e\u200b" * 30 + "```")
     odd.mkdir()
@@ -46,7 +49,7 @@ def hostile() -> Iterator[Path]:
             f"def tide_{number}():\n    return tide_0()\n"
         )
     # Not of comments: the parser reads on to the last one at each of them.
-    text = "'''\n" + f"# {'tide ' * 20}\n" * 3000 + "'''\n"
+    text = "'''\n" + f"# {'tide ' * 20}\n" * request.param + "'''\n"
     (root / "big.py").write_text("tide = 1\n" + text)
     types = "".join(f'[types.kind{n}]\nfile = {{ use = "llm", model = "m" }}\n' for n in range(14))
     (root / "merkle.toml").write_text(
