@@ -124,7 +124,16 @@ def damage_a_table(root: Path, table: str) -> None:
     assert blocks, "the table is in the file"
 
 
-@pytest.mark.parametrize("table", ["model_results", "session_versions", "manifest_log", "bodies"])
+# What models answered is read by nothing but the reading of everything.
+@pytest.mark.parametrize(
+    "table",
+    [
+        "model_results",
+        pytest.param("session_versions", marks=pytest.mark.soak),
+        pytest.param("manifest_log", marks=pytest.mark.soak),
+        pytest.param("bodies", marks=pytest.mark.soak),
+    ],
+)
 def test_a_flipped_byte_in_any_table_is_found_and_repaired(
     root: Path, kept: dict[str, str], crashed: Path, tmp_path: Path, table: str
 ) -> None:
@@ -222,20 +231,18 @@ def test_a_repair_that_was_killed_is_done_again(
 # -- what the index says of itself
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b'"format": 1', b'"format": 3'),
-        (b"xxh3_128", b"xxh1_128"),
-        (b'{"format"', b'z"format"'),
-        (b'"hash"', b'"iash"'),
-        (b'"ids": ["', b'"ids": ["f'),
-        (b"}", b"\xf9"),
-    ],
-)
-def test_a_damaged_format_is_known_as_damage_and_repaired(
-    root: Path, kept: dict[str, str], old: bytes, new: bytes
-) -> None:
+FORMATS = [
+    (b'"format": 1', b'"format": 3'),
+    (b"xxh3_128", b"xxh1_128"),
+    (b'{"format"', b'z"format"'),
+    (b'"hash"', b'"iash"'),
+    (b'"ids": ["', b'"ids": ["f'),
+    (b"}", b"\xf9"),
+]
+
+
+def damage_the_format(root: Path, old: bytes, new: bytes) -> bytes:
+    """What is in the file from now on, once it is known as damage."""
     file = Layout(root).format_file
     damaged = file.read_bytes().replace(old, new, 1)
     if old.startswith(b'"ids"'):
@@ -246,6 +253,24 @@ def test_a_damaged_format_is_known_as_damage_and_repaired(
     with pytest.raises((DamagedFormatError, NewerFormatError)) as refused:
         Engine(root)
     assert "merkle repair" in refused.value.hint
+    return damaged
+
+
+def test_a_damaged_format_is_known_as_damage(root: Path) -> None:
+    whole = Layout(root).format_file.read_bytes()
+    for old, new in FORMATS:
+        assert damage_the_format(root, old, new) != whole
+        Layout(root).format_file.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [FORMATS[0], *(pytest.param(*each, marks=pytest.mark.soak) for each in FORMATS[1:])],
+)
+def test_a_damaged_format_is_known_as_damage_and_repaired(
+    root: Path, kept: dict[str, str], old: bytes, new: bytes
+) -> None:
+    damaged = damage_the_format(root, old, new)
     told = repair(root)
     assert told["repaired"]
     (aside,) = told["quarantined"]

@@ -294,10 +294,15 @@ STORED: dict[str, str | None] = {
     "a body": "INSERT INTO bodies (number, sha256, content) VALUES (1, '\\x00'::BLOB, 'other')",
     "the journal's number": "UPDATE meta SET value = '7' WHERE key = 'journal'",
 }
+OFTEN = {"a content id", "another stat cache", "a lost root", "a memo", "the journal's number"}
+"""One for each of the checks; the others are for long runs."""
 
 
 @pytest.mark.usefixtures("forking")
-@pytest.mark.parametrize("damage", STORED)
+@pytest.mark.parametrize(
+    "damage",
+    [pytest.param(one, marks=[] if one in OFTEN else [pytest.mark.soak]) for one in STORED],
+)
 def test_what_is_stored_is_checked_while_another_process_reads(
     indexed: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
