@@ -120,7 +120,7 @@ def test_a_surrogate_pair_counts_as_its_character() -> None:
     assert counter.count_text("\ud83d\ude00!") == counter.count_text("\U0001f600!")
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", [LONG(BOTH[0]), *BOTH[1:]])
 @pytest.mark.parametrize("frame", [LONG("{}"), "x\n{}!", LONG("1{}\u00e9 {}\n")])
 def test_blank_runs_that_make_tiktoken_panic_are_counted(name: str, frame: str) -> None:
     run = " " * 1_100_000
