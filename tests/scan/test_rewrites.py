@@ -91,8 +91,11 @@ def recorded(engine: Engine, path: str) -> bytes:
 
 @pytest.mark.parametrize(
     ("how", "size", "rounds"),
-    [("one write", 48 << 20, 12), ("two writes", 1 << 16, 20), ("mapped", 1 << 16, 10)],
-)
+    [
+        ("one write", 48 << 20, 12), ("two writes", 1 << 16, 20), ("mapped", 1 << 16, 3),
+        pytest.param("mapped", 1 << 16, 10, marks=pytest.mark.soak),
+    ],
+)  # fmt: skip
 def test_the_last_content_is_what_is_recorded(
     engine: Engine, how: str, size: int, rounds: int, record_property: Any
 ) -> None:

@@ -100,8 +100,23 @@ def _replace(root: Path, name: str = "pkg0") -> None:
     (root / name / "deep" / "new.py").write_text("x = 1\n")
 
 
-@pytest.mark.parametrize("change", [_edit, _move, _replace])
-@pytest.mark.parametrize("when", ["before", "after the look", "later"])
+BY, CHANGES = ("by one", "by several"), (_edit, _move, _replace)
+WHEN = ("before", "after the look", "later")
+
+
+@pytest.mark.parametrize(
+    ("indexed", "change", "when"),
+    [
+        # Of all threes, one in three, with every pair of two changes and times, or ways to look.
+        pytest.param(
+            BY[by], change, WHEN[when], marks=[pytest.mark.soak] if (by + n + when) % 3 else []
+        )
+        for by in range(2)
+        for n, change in enumerate(CHANGES)
+        for when in range(3)
+    ],
+    indirect=["indexed"],
+)
 def test_whatever_happens_is_seen(
     indexed: Path,
     serve: Callable[[Path, Ahead], WritingThread],

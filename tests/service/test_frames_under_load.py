@@ -161,7 +161,7 @@ def _kill_repeatedly(root: Path, kills: int) -> None:
 
 
 def test_eight_processes_write_and_read_through_the_service(workspace: Path) -> None:
-    _load(workspace, 1.5)
+    _load(workspace, 0.3)
 
 
 @pytest.mark.soak

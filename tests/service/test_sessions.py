@@ -58,7 +58,10 @@ def cycle(workspace: Workspace, number: int) -> int:
     return int(workspace.session_commit("talk")["cycle"])
 
 
-def test_readers_see_whole_cycles_while_one_commits(through: Callable[[], Workspace]) -> None:
+@pytest.mark.parametrize("most", [6, pytest.param(25, marks=pytest.mark.soak)])
+def test_readers_see_whole_cycles_while_one_commits(
+    through: Callable[[], Workspace], most: int
+) -> None:
     writer = through()
     writer.session_new("talk")
     done = threading.Event()
@@ -78,16 +81,16 @@ def test_readers_see_whole_cycles_while_one_commits(through: Callable[[], Worksp
     for thread in threads:
         thread.start()
     acknowledged = 0
-    for number in range(25):
+    for number in range(most):
         acknowledged = cycle(writer, number)
     done.set()
     for thread in threads:
         thread.join(60)
     assert problems == []
-    assert acknowledged == 25
+    assert acknowledged == most
     for kind, cycles in seen.items():
         assert cycles == sorted(cycles), kind
-        assert READERS[kind](writer) == 25
+        assert READERS[kind](writer) == most
 
 
 def _exported(workspace: Workspace) -> int:
@@ -400,21 +403,18 @@ def in_child(work):
         text = told.read()
     return os.waitpid(child, 0)[1], text
 
-def turn(name, text):
-    def work(engine, out):
-        engine.session_append(name, type="dialogue", text=text)
-        engine.session_commit(name)
-    assert in_child(work)[0] == 0
-
 def said(work):
     status, text = in_child(work)
     assert status == 0
     return json.loads(text)
 
-before = said(lambda engine, out: json.dump(state(engine), out))
+def turn(engine, out):
+    engine.session_append("other", type="dialogue", text=f"turn {number}")
+    engine.session_commit("other")
+    json.dump(state(engine), out)
+
 for number, point in enumerate(json.loads(sys.argv[2]), start=1):
-    turn("other", f"turn {number}")
-    before = said(lambda engine, out: json.dump(state(engine), out))
+    before = said(turn)
     for name, act in ACTS.items():
         def dying(engine, out):
             arm(point)
@@ -435,7 +435,14 @@ for number, point in enumerate(json.loads(sys.argv[2]), start=1):
 )
 
 
-def test_what_keeps_sessions_survives_kill_9(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "points",
+    [
+        ["after the journal"],
+        pytest.param(["in the journal", "after the journal"], marks=pytest.mark.soak),
+    ],
+)
+def test_what_keeps_sessions_survives_kill_9(folder: Path, points: list[str]) -> None:
     """Every act is whole or never was, wherever it dies; what is journalled is redone."""
     with Engine.create(folder) as engine:
         engine.scan()
@@ -444,7 +451,6 @@ def test_what_keeps_sessions_survives_kill_9(folder: Path) -> None:
         engine.session_commit("talk")
         engine.session_fork("talk", "other")
         engine.session_new("moving")
-    points = ["in the journal", "after the journal"]
     code, out, err = run(["-c", KEEPER, folder, json.dumps(points)], env=_environment())
     assert code == 0, err
     told = [json.loads(line) for line in out.splitlines()]

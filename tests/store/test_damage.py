@@ -154,7 +154,10 @@ def places(size: int, count: int, seed: int) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=[pytest.mark.soak] if n % 4 else []) for n in range(20)],
+)
 def test_garbage_anywhere(
     original: Path, tmp_path: Path, looker: Looker, intact: dict[str, Any], number: int
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 import threading
@@ -21,6 +22,9 @@ from tests.support.space import Space
 
 SMALL = 10_000_000
 """A limit at rest that a few texts go beyond, as many do beyond the real one."""
+SMALLER = 6_000_000
+"""One for fewer still."""
+LONG = functools.partial(pytest.param, marks=pytest.mark.soak)
 
 
 def long_text(number: int) -> str:
@@ -160,9 +164,12 @@ def check_long_notes(notes: int) -> None:
 
 
 @pytest.mark.usefixtures("large")
-def test_texts_beyond_the_limit_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "AT_REST", SMALL)
-    check_long_notes(12)
+@pytest.mark.parametrize(("notes", "rest"), [(4, SMALLER), LONG(12, SMALL)])
+def test_texts_beyond_the_limit_at_rest(
+    notes: int, rest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "AT_REST", rest)
+    check_long_notes(notes)
 
 
 def check_concatenation(files: int) -> None:
@@ -181,9 +188,10 @@ def check_concatenation(files: int) -> None:
 
 
 @pytest.mark.usefixtures("large")
-def test_one_text_of_a_whole_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "AT_REST", SMALL)
-    check_concatenation(60)
+@pytest.mark.parametrize(("files", "rest"), [(20, SMALLER), LONG(60, SMALL)])
+def test_one_text_of_a_whole_tree(files: int, rest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "AT_REST", rest)
+    check_concatenation(files)
 
 
 @pytest.mark.soak

@@ -233,7 +233,7 @@ def test_what_is_missing_is_followed_through_a_pass(engine: Engine) -> None:
     assert seen[-1] == 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2, 3))])
 def test_what_is_kept_equals_what_is_made_from_nothing(engine: Engine, seed: int) -> None:
     chosen = random.Random(seed)
     coverage, counts = Coverage(lambda: engine.frames), StateCounts(engine.frames)

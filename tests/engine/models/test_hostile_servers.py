@@ -136,9 +136,17 @@ ODD: dict[str, tuple[Reply, str]] = {
         "cannot be read",
     ),
 }
+TYPICAL = {"a list", "a choice of nothing", "deep"}
+"""One of each way in which an answer is none."""
 
 
-@pytest.mark.parametrize(("reply", "said"), ODD.values(), ids=ODD)
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        pytest.param(*case, id=name, marks=[] if name in TYPICAL else [pytest.mark.soak])
+        for name, case in ODD.items()
+    ],
+)
 def test_what_is_no_answer_fails_one_node(
     asking: Asking, server: ModelServer, reply: Reply, said: str
 ) -> None:
