@@ -116,12 +116,12 @@ def _address(arguments: list[str]) -> str | None:
 
 
 def _is_all_said(command: list[str]) -> bool:
-    """Whether a command needs no file that it names, no editor, and nothing that only git knows."""
+    """Whether a command names no file, needs no editor, and would be told the same by git there."""
     if command[0] == "notes":
         return not {"export", "import"}.intersection(command)
     if command[0] != "note":
         return True
-    # Without words an editor is opened, and whose note it is may be git's to say.
+    # Without words an editor is opened; whose note it is may be git's to say.
     words = len(command) > 2 and not any(one.startswith("-") for one in command[1:3])
     about_another = command[1:2] in (["--still-true"], ["--withdraw"])
     return (words or about_another) and not any(name.startswith(_OF_GIT) for name in os.environ)
