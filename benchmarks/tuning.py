@@ -38,7 +38,8 @@ NOW: Final = "as it is"
 
 TRIED: Final[Mapping[str, Sequence[Any]]] = {
     "OWN_NAME": (10, 20), "FOLDER_NAME": (3, 8), "HIGHER_NAME": (0, 2), "ALONE": (2, 4),
-    "UNIT_ALONE": (5, 9), "BEST_UNIT": (20, 30), "SECOND_UNIT": (0, 5), "DEFINES": (15, 25),
+    "UNIT_ALONE": (5, 9), "BEST_UNIT": (20, 30), "SECOND_UNIT": (0, 5),
+    "REFERENCES": (0, 5, 20, 40), "DEFINES": (15, 25),
     "NAME": (3, 5), "AROUND": (0, 2),
     "OF_UNIT": (Norm(64, 38, 60), Norm(90, 38, 60), Norm(77, 26, 60), Norm(77, 48, 60)),
     "OF_FILE": (

@@ -21,7 +21,8 @@ TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
 _CONTEXT: Final = (
     " Each of `items`, first things first: `frame_id`, `path`, `type`, `agent`, `content_sha256`,"
-    " `freshness`, `because`, `tokens`, `message` (its place in `messages`). `omitted`: `counts`"
+    " `lined_sha256` (of an outline as it is shown, with lines), `freshness`, `because`, `tokens`,"
+    " `message` (its place in `messages`). `omitted`: `counts`"
     " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
 )
 _SYMBOLS: Final = (

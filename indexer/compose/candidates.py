@@ -32,6 +32,13 @@ class Loaded(NamedTuple):
     """The symbol of its file that a note is about."""
     line: int | None = None
     """The line at which that symbol begins now."""
+    lined: str | None = None
+    """Its text with the lines of its symbols, which no frame holds."""
+
+    @property
+    def text(self) -> str:
+        """What is shown of it."""
+        return self.lined or self.body or ""
 
 
 def digest(candidates: Iterable[Candidate]) -> hashlib._Hash:
@@ -46,8 +53,9 @@ def sealed(
 ) -> str:
     """The hash of all that decides what the messages say, which `base` has begun.
 
-    Besides the candidates these are the labels of frames that are not fresh or whose line is shown,
-    because labels are shown and can leave a frame out, and the contents of files that may be shown.
+    Besides the candidates these are the labels of frames that are not fresh or whose lines are
+    shown, because labels are shown and can leave a frame out, and the contents of files that may
+    be shown.
     """
     made = base.copy()
     for frame_id, label in sorted(labels):

@@ -25,9 +25,10 @@ from indexer.core.paths import on_screen
 
 KIND: Final = "context"
 _LONGEST_NAME: Final = 160
-SCHEMA_VERSION: Final = "3"
-READABLE: Final = ("1", "2", SCHEMA_VERSION)
-"""Versions that can be replayed: the first shows frames only, the second without a fence."""
+SCHEMA_VERSION: Final = "4"
+READABLE: Final = ("1", "2", "3", SCHEMA_VERSION)
+"""Versions that can be replayed: the first shows frames only, the second without a fence, the
+third no lines in outlines."""
 _BARE: Final = READABLE[:2]
 
 Json = dict[str, Any]
@@ -126,12 +127,14 @@ _SOURCE_ITEM: Final[_Shape] = {
     "content_sha256": _hash, "freshness": _freshness, "tokens": _count, "message": _count,
 }  # fmt: skip
 _PLACE: Final[_Shape] = {"symbol": _text, "line": _count_or_none}
+_LINED: Final[_Shape] = {"lined_sha256": _hash}
 _OMITTED: Final[_Shape] = {"counts": _counts, "first": _objects}
 _LEFT: Final[_Shape] = {"frame_id": _hash_or_none, "path": _text, "reason": _text}
 _CORPUS: Final[Mapping[str, _Shape]] = {
     "1": {"bodies": _count, "total_length": _count, "names": _count, "words": _object},
     "2": {"files": _count, "words": _object},
     "3": {"files": _count, "words": _object},
+    "4": {"files": _count, "words": _object, "references": _counts},
 }
 
 
@@ -148,6 +151,8 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
         _check_fields("items.", item, _SOURCE_ITEM if _is_source(item) else _ITEM)
         if not _is_source(item) and ("symbol" in item or "line" in item):
             _check_fields("items.", item, _PLACE)
+        if "lined_sha256" in item:
+            _check_fields("items.", item, _LINED)
     for left in manifest["omitted"]["first"]:
         _check_fields("omitted.first.", left, _LEFT)
 
@@ -189,6 +194,7 @@ def make_manifest(
                 "type": candidate.type,
                 "agent": candidate.agent,
                 "content_sha256": candidate.content.hex(),
+                **_lined(item.loaded.lined),
                 "freshness": item.loaded.freshness.value,
                 "because": item.loaded.because,
                 "tokens": item.tokens,
@@ -221,6 +227,11 @@ def make_manifest(
 def _place(symbol: str | None, line: int | None) -> Json:
     """What of its file a note is about; nothing where that is all of it."""
     return {} if symbol is None else {"symbol": symbol, "line": line}
+
+
+def _lined(text: str | None) -> Json:
+    """The text that is shown in place of the frame's own; nothing where that is shown."""
+    return {} if text is None else {"lined_sha256": body_hash(text).hex()}
 
 
 def _source_item(source: Source, tokens: int, place: int) -> Json:
@@ -282,8 +293,14 @@ def manifest_text(manifest: Mapping[str, Any]) -> str:
 
 
 def named_bodies(manifest: Mapping[str, Any]) -> list[str]:
-    """The hashes of the bodies that a manifest shows, each once."""
-    return list(dict.fromkeys(item["content_sha256"] for item in manifest["items"]))
+    """The hashes of the bodies that a manifest shows, and of those that it names, each once."""
+    hashes = (
+        item[name]
+        for item in manifest["items"]
+        for name in ("content_sha256", "lined_sha256")
+        if name in item
+    )
+    return list(dict.fromkeys(hashes))
 
 
 def replay_messages(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Message]:
@@ -301,11 +318,9 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
         of_frame, of_source = bare_message, bare_source_message
     messages: list[Message] = [{} for _ in items]
     for item in items:
-        body = bodies.get(item["content_sha256"])
-        if body is None:
-            raise ManifestProblem(f"the body {item['content_sha256'][:12]} is not stored")
-        if body_hash(body).hex() != item["content_sha256"]:
-            raise ManifestProblem(f"the body {item['content_sha256'][:12]} has another content")
+        body = _body(bodies, item["content_sha256"])
+        if "lined_sha256" in item:
+            body = _body(bodies, item["lined_sha256"])
         place = item["message"]
         if not isinstance(place, int) or not 0 <= place < len(items) or messages[place]:
             raise ManifestProblem("its messages have no clear order")
@@ -330,6 +345,15 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
     if _compiled(items, messages, version) != frozen:
         raise ManifestProblem("its messages are not those that were frozen")
     return messages
+
+
+def _body(bodies: Mapping[str, str], sha256: str) -> str:
+    body = bodies.get(sha256)
+    if body is None:
+        raise ManifestProblem(f"the body {sha256[:12]} is not stored")
+    if body_hash(body).hex() != sha256:
+        raise ManifestProblem(f"the body {sha256[:12]} has another content")
+    return body
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:

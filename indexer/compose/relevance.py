@@ -9,7 +9,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from indexer.core import paths
@@ -41,6 +41,10 @@ UNIT_ALONE: Final = 7
 # the first also for what people wrote.
 BEST_UNIT: Final = 25
 SECOND_UNIT: Final = 3
+
+REFERENCES: Final = 10
+"""How many thousandths of what the best unit adds are added with every doubling of the files that
+refer to it by a name which the question is about."""
 
 DEFINES: Final = 20
 """How much it counts that a file declares an identifier that the question names, in tenths."""
@@ -77,10 +81,16 @@ class Statistics:
 
     files: int
     counts: Mapping[str, int]
+    references: Mapping[str, int] = field(default_factory=dict)
+    """How many files have each name of a symbol that it counted for."""
 
     def to_json(self) -> dict[str, object]:
         """The statistics as a manifest records them."""
-        return {"files": self.files, "words": dict(self.counts)}
+        return {
+            "files": self.files,
+            "words": dict(self.counts),
+            "references": dict(sorted(self.references.items())),
+        }
 
 
 class Question(NamedTuple):

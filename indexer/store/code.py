@@ -130,6 +130,20 @@ class CodeStore:
             found[row[0]].append(CodeSymbol._make(row[1:]))
         return {number: tuple(symbols) for number, symbols in found.items()}
 
+    def signatures(self, numbers: Iterable[int]) -> dict[int, list[tuple[str, int]]]:
+        """Signature and line of the symbols of some facts, in order of the source."""
+        wanted = list(dict.fromkeys(numbers))
+        found: dict[int, list[tuple[str, int]]] = {number: [] for number in wanted}
+        if wanted:
+            chosen, given = among("UINTEGER", wanted)
+            for number, signature, line in self._database.rows(
+                f"SELECT number, signature, line FROM code_symbols WHERE number {chosen}"
+                " ORDER BY number, place",
+                given,
+            ):
+                found[number].append((signature, line))
+        return found
+
     def spans(self, numbers: Iterable[int]) -> dict[int, bytes]:
         """The spans of the symbols of some facts, packed for `unpack_spans`."""
         wanted = list(dict.fromkeys(numbers))

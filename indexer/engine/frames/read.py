@@ -14,7 +14,7 @@ from indexer.core.clock import iso_utc
 from indexer.core.frames import Frame, FrameId, Freshness, Head, is_generated
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
-from indexer.engine.code.outlines import OUTLINER, lined_outlines
+from indexer.engine.code.outlines import OUTLINER, Outline, lined_outlines
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.few import Slot
 from indexer.engine.frames.find import find_frame
@@ -217,16 +217,16 @@ def _selected(
 
 def _add_lines(frames: Frames, tree: Tree, documents: Mapping[str, list[JsonObject]]) -> None:
     """Give fresh outlines of files the lines of their symbols too."""
-    outlines = {
-        (path, entry.content_id): made
+    shown = [
+        (made, Outline(path, entry.content_id, str(made["content"])))
         for path, listed in documents.items()
         if (entry := tree.get(path)) is not None
         for made in listed
         if made["agent"] == OUTLINER and made["content"] and made["freshness"] == "fresh"
-    }
-    bodies = {key: str(made["content"]) for key, made in outlines.items()}
-    for key, lined in lined_outlines(frames, bodies).items():
-        outlines[key]["lined"] = lined
+    ]
+    lined = lined_outlines(frames, [outline for _, outline in shown])
+    for (made, _), text in zip(shown, lined, strict=True):
+        made["lined"] = text
 
 
 def _context(

@@ -29,6 +29,7 @@ from indexer.core.paths import on_screen
 from indexer.core.progress import Progress
 from indexer.core.roles import Role
 from indexer.core.tree import Tree
+from indexer.engine.code.outlines import OUTLINER, Outline, lined_outlines
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, Place, judge, place_of
 from indexer.engine.search.corpus import (
@@ -209,7 +210,7 @@ def _selected(corpora: Corpora, tree: Tree, request: Request) -> _Composed:
     selection = select(
         gathered.groups,
         request,
-        lambda chunk: load(frames, tree, chunk),
+        lambda chunk: _with_lines(frames, tree, load(frames, tree, chunk)),
         counter,
         omitted,
         (lambda path, room, again: texts.pieces(hits, path, room, again)) if hits else None,
@@ -414,6 +415,23 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
     return loaded
 
 
+def _with_lines(frames: Frames, tree: Tree, loaded: Sequence[Loaded]) -> list[Loaded]:
+    """What was loaded, with the lines of their symbols in the outlines that are fresh."""
+    outlines = {
+        one.candidate.frame_id: Outline(one.candidate.path, entry.content_id, one.body)
+        for one in loaded
+        if one.candidate.agent == OUTLINER and one.body and one.freshness is Freshness.FRESH
+        if (entry := tree.get(one.candidate.path)) is not None
+    }
+    lined = dict(zip(outlines, lined_outlines(frames, list(outlines.values())), strict=True))
+    return [
+        one._replace(lined=text)
+        if (text := lined.get(one.candidate.frame_id, one.body)) != one.body
+        else one
+        for one in loaded
+    ]
+
+
 def _record(frames: Frames, records: Records, manifest: JsonObject, selection: Selection) -> None:
     """Store a manifest with what it shows; the same one again changes nothing."""
     if frames.store.manifests(manifest_id(manifest)):
@@ -423,7 +441,8 @@ def _record(frames: Frames, records: Records, manifest: JsonObject, selection: S
         if item.source is not None:
             bodies[body_hash(item.source.body).hex()] = item.source.body
         elif item.loaded is not None:
-            bodies[item.loaded.candidate.content.hex()] = item.loaded.body or ""
+            for body in {item.loaded.text, item.loaded.body or ""}:
+                bodies[body_hash(body).hex()] = body
     records.write([manifest_record(manifest, bodies, frames.clock.now_ns())])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from heapq import nlargest
 from itertools import islice
@@ -15,6 +16,7 @@ from indexer.compose.relevance import (
     BEST_UNIT,
     DEFINES,
     FOLDER_PERCENT,
+    REFERENCES,
     SECOND_UNIT,
     Mention,
     PathGains,
@@ -279,19 +281,44 @@ class Ranking:
             number: scores.of(found, length, symbols[number])
             for number, (length, found) in texts.items()
         }
+        names = {
+            number: name
+            for number, units in known.items()
+            if units and units[0].place >= 0
+            if (name := self._meant(symbols[number].symbols[units[0].place])) is not None
+        }
+        having = self._having(names.values())
+        self.statistics = replace(self.statistics, references=having)
         made = []
         for hit in hits:
             units = [] if self._files.is_stale(hit.path) else known[hit.number]
             best = units[0].worth if units else 0
+            doublings = having[names[hit.number]].bit_length() if hit.number in names else 0
             second = units[1].worth if len(units) > 1 else 0
             parts = {
                 **hit.parts,
                 "best": BEST_UNIT * best // 10,
                 "second": BEST_UNIT * SECOND_UNIT * second // 100,
+                "references": BEST_UNIT * best * REFERENCES * doublings // 10_000,
             }
             own = symbols[hit.number]
             made.append(self._weighed(hit.path, hit.number, parts, own, tuple(units)))
         return made
+
+    def _meant(self, symbol: str) -> str | None:
+        """The innermost name in a symbol that the question is about and that stands for nothing
+        else: it has several words, so that files have it only to refer to it."""
+        for name in reversed(symbol.split(".")):
+            words = words_of(name)
+            if len(words) > 1 and not self._terms.keys().isdisjoint(words):
+                return name
+        return None
+
+    def _having(self, names: Iterable[str]) -> dict[str, int]:
+        """How many files have each of some identifiers of several words."""
+        terms = {name: term_of(words_of(name)[-1]) for name in names}
+        found = self._postings.find(FILES, terms.values())
+        return {name: _count_live(self._files, found[term][0]) for name, term in terms.items()}
 
     # -- frames
 

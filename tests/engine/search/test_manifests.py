@@ -54,6 +54,62 @@ def test_replay_gives_the_same_bytes_and_labels_after_the_workspace_moved_on(
     space.valid()
 
 
+LONG = python("a") + "\n\n" + "\n".join(f"# {n} of many words" for n in range(3000))
+"""Too long to be shown whole, so that its outline is."""
+
+
+def shown_of(answer: Any, path: str) -> str:
+    """The one message that shows a frame of a path."""
+    (item,) = [one for one in answer["items"] if one["path"] == path and one["frame_id"]]
+    return str(answer["messages"][item["message"]]["content"])
+
+
+def test_outlines_are_shown_with_lines_that_a_replay_gives_again(project: Space) -> None:
+    project.write("src/one/a.py", LONG)
+    project.settle()
+    shown = project.engine.compose(["src/one/a.py"], sources=["node"], record=True)
+    assert "1: def a(a) -- Does it." in shown_of(shown, "src/one/a.py")
+    again = {**shown, "freshness_as_of": "recorded", "missing": None}
+    # The outline stays as it is, its lines do not.
+    project.write("src/one/a.py", "\n\n" + LONG)
+    stale = project.engine.compose(["src/one/a.py"], sources=["node"])
+    assert "\ndef a(a) -- Does it." in shown_of(stale, "src/one/a.py")
+    project.settle()
+    moved = project.engine.compose(["src/one/a.py"], sources=["node"])
+    assert "3: def a(a) -- Does it." in shown_of(moved, "src/one/a.py")
+    (before,), (after,) = shown["items"], moved["items"]
+    assert before["content_sha256"] == after["content_sha256"]
+    assert before["lined_sha256"] != after["lined_sha256"]
+    assert shown["candidates_sha256"] != moved["candidates_sha256"]
+    assert project.engine.replay(shown["manifest_id"]) == again
+    project.engine.compact(0)
+    assert project.engine.replay(shown["manifest_id"]) == again
+    # What the frame itself holds is kept as well: the manifest names it.
+    assert (
+        project.engine.get_frame(before["frame_id"])["content"]
+        == project.frame("src/one/a.py")["content"]
+    )
+    project.valid()
+
+
+def test_each_of_two_outlines_of_a_file_is_shown_as_it_is(project: Space) -> None:
+    project.declare(
+        '[types.outline]\nfile = "outline"\n'
+        '[types.short]\nfile = { use = "outline", max_symbols = 1 }\n'
+    )
+    project.write("src/one/a.py", LONG + "\n\n" + python("b"))
+    project.settle()
+    shown = project.engine.compose(["src/one/a.py"], sources=["node"])
+    texts = {item["type"]: shown["messages"][item["message"]]["content"] for item in shown["items"]}
+    assert "1: def a(a)" in texts["outline"]
+    assert "3007: def b(a)" in texts["outline"]
+    assert "1: def a(a)" in texts["short"]
+    assert "def b" not in texts["short"]
+    read = project.frame("src/one/a.py", "short")
+    assert "1: def a(a)" in read["lined"]
+    assert "def b" not in read["lined"]
+
+
 def test_the_manifest_is_what_the_staged_compiler_froze(
     recorded: tuple[Space, dict[str, Any]],
 ) -> None:

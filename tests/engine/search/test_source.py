@@ -119,9 +119,42 @@ def test_why_tells_what_a_score_is_made_of(quay: Space) -> None:
     assert len(found["why"]) == len(found["items"])
     first = found["why"][0]
     parts = first["parts"]
-    made = sum(parts[name] for name in ("text", "path", "declares", "best", "second"))
+    worth = ("text", "path", "declares", "best", "second", "references")
+    made = sum(parts[name] for name in worth)
     assert first["score"] == made * parts["percent"] // 100
     assert quay.engine.compose(query="moor")["why"] is None
+
+
+def test_of_two_that_say_the_same_the_one_that_more_files_refer_to_comes_first(
+    space: Space,
+) -> None:
+    for name in ("barge", "ferry"):
+        space.write(f"src/{name}.py", f'def moor_{name}():\n    """Tie it to the quay."""\n')
+    space.settle()
+
+    def ranked() -> dict[str, int]:
+        found = space.engine.compose(query="moor it at the quay", why=True, record=True)
+        return {
+            item["path"]: why["parts"].get("references", 0)
+            for item, why in zip(found["items"], found["why"], strict=True)
+            if item["type"] == "source"
+        }
+
+    before = ranked()
+    assert list(before)[:2] == ["src/barge.py", "src/ferry.py"]
+    assert before["src/barge.py"] == before["src/ferry.py"]
+    for number in range(6):
+        space.write(
+            f"use/{number}.py", f"from src.ferry import moor_ferry\n\nmoor_ferry({number})\n"
+        )
+    space.settle()
+    after = ranked()
+    assert list(after)[:2] == ["src/ferry.py", "src/barge.py"]
+    assert after["src/ferry.py"] > after["src/barge.py"] > 0
+    # What decided is in the manifest.
+    stored = space.engine.frames.store.manifests()
+    corpora = [json.loads(one.document)["corpus"] for _, one in stored]
+    assert {"moor_barge": 1, "moor_ferry": 7} in [one["references"] for one in corpora]
 
 
 def test_a_recorded_answer_is_replayed_when_the_code_is_gone(quay: Space) -> None:
