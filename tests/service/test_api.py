@@ -214,23 +214,30 @@ def asking_endlessly(service: Any, timeout: float = 250) -> socket.socket:
     return connection
 
 
-def test_queries_hold_up_neither_a_status_nor_each_other(service: Any) -> None:
-    """Sixty at once: few run, the rest wait, and none outlives the client that asked."""
+@pytest.mark.parametrize("many", [12, pytest.param(60, marks=pytest.mark.soak)])
+def test_queries_hold_up_neither_a_status_nor_each_other(service: Any, many: int) -> None:
+    """Many at once: few run, the rest wait, and none outlives the client that asked."""
+    assert many > 2 * MOST_QUERIES
     with contextlib.ExitStack() as stack:
-        for _ in range(60):
+        for _ in range(many):
             stack.enter_context(asking_endlessly(service))
         for _ in range(5):
             assert ask(service, "GET", "/v1/status")[0] == 200
             assert ask(service, "GET", "/v1/health")[0] == 200
-    # They have left, all sixty: the next gets its turn without waiting for 250 s each.
+    # They have left, all of them: the next gets its turn without waiting for 250 s each.
     assert ask(service, "POST", "/v1/sql", b'{"query": "SELECT 1"}')[1]["rows"] == [[1]]
 
 
-def test_more_queries_than_can_wait_are_refused(service: Any) -> None:
+@pytest.mark.parametrize("waiting", [6, pytest.param(MOST_WAITING, marks=pytest.mark.soak)])
+def test_more_queries_than_can_wait_are_refused(
+    folder: Path, services: Callable[..., Any], waiting: int
+) -> None:
+    fewer = f"import indexer.service.server as s; s.MOST_WAITING = {waiting}"
+    service = services(folder, inject=fewer).ready()
     with contextlib.ExitStack() as stack:
         asking = [
             stack.enter_context(asking_endlessly(service))
-            for _ in range(MOST_QUERIES + MOST_WAITING + 1)
+            for _ in range(MOST_QUERIES + waiting + 1)
         ]
         answered, _, _ = select.select(asking, [], [], 60)
         assert answered[0].recv(1 << 16).startswith(b"HTTP/1.1 503 ")

@@ -36,6 +36,8 @@ def place(service: Any, request: pytest.FixtureRequest) -> Iterator[Path]:
     service.converges()
     yield place
     service.goes_idle()
+    # What one scenario has left would be read anew in every comparison of those after it.
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def storm(place: Path, files: int) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import run
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -93,6 +95,5 @@ def test_it_is_opened_once_and_nothing_is_looked_at_twice(tmp_path: Path, then: 
         file = tmp_path / f"folder{number}" / "file.py"
         file.parent.mkdir()
         file.write_text(f"def number{number}(): pass\n")
-    command = [sys.executable, "-P", "-m", "indexer.cli", "-C", str(tmp_path), "watch", "--once"]
-    subprocess.run(command, check=True, capture_output=True)
+    assert run(["-P", "-m", "indexer.cli", "-C", str(tmp_path), "watch", "--once"])[0] == 0
     subprocess.run([sys.executable, "-c", PROGRAM + then, str(tmp_path)], check=True)

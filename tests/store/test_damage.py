@@ -249,8 +249,18 @@ def all_roots(killed: Path, looker: Looker, tmp_path_factory: pytest.TempPathFac
     return list(found["roots"])
 
 
-@pytest.mark.parametrize("how", ["cut", "garbage"])
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])
+SHARES = [0.0, 0.01, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999]
+
+
+@pytest.mark.parametrize(
+    ("how", "share"),
+    [
+        # By turns in the ordinary run, and both ways at each place in the long one.
+        pytest.param(how, share, marks=[pytest.mark.soak] if (by + n) % 2 else [])
+        for by, how in enumerate(("cut", "garbage"))
+        for n, share in enumerate(SHARES)
+    ],
+)
 def test_a_damaged_log_gives_an_earlier_state_or_is_told(
     killed: Path, tmp_path: Path, looker: Looker, all_roots: list[str], how: str, share: float
 ) -> None:

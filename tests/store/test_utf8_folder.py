@@ -19,9 +19,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="such names are 
 
 SPILLS = (
     "CREATE TEMP TABLE big AS SELECT md5(range::VARCHAR) || md5((range + 1)::VARCHAR) AS text"
-    " FROM range(1500000)"
+    " FROM range(300000)"
 )
-"""More than the memory that a database may use."""
+SMALL = 10_000_000
+"""The memory that a database may use where this is more."""
 
 
 @pytest.fixture
@@ -78,11 +79,12 @@ def test_what_does_not_fit_into_memory_goes_beside_it(
 ) -> None:
     # As where the index is large.
     monkeypatch.setattr(memory, "KEPT_WHOLE", 0)
+    monkeypatch.setattr(memory, "AT_REST", SMALL)
     database = Database(odd / "index.duckdb")
     with database.reading() as cursor:
         cursor.execute(SPILLS)
         assert list((odd / "spill").iterdir())
-        assert cursor.execute("SELECT count(DISTINCT text) FROM big").fetchone() == (1500000,)
+        assert cursor.execute("SELECT count(DISTINCT text) FROM big").fetchone() == (300000,)
     database.close()
     assert os.listdir(odd) == ["index.duckdb"]
 

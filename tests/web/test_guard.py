@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from indexer.mcp.calls import Calls
+from tests.support.processes import run
 
 PAGES = (
     "/", "/node?path=README.md", "/search?q=md", "/roots", "/diff", "/sessions", "/session?name=x",
@@ -144,24 +145,22 @@ def test_status_shows_the_address_to_the_owner_only(site: Any) -> None:
     assert not [path for path in told if token.encode() in path.read_bytes()]
 
 
-def merkle(site: Any, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "indexer.cli", *arguments],
-        env=site.environment, capture_output=True, text=True, timeout=60, cwd="/",
-    )  # fmt: skip
+def merkle(site: Any, *arguments: str | Path) -> tuple[int, str]:
+    code, out, _ = run(["-m", "indexer.cli", *arguments], env=site.environment, cwd="/")
+    return code, out
 
 
 def test_status_in_words_shows_it_too(site: Any) -> None:
-    shown = merkle(site, "-C", site.root, "status").stdout
+    shown = merkle(site, "-C", site.root, "status")[1]
     assert site.url in shown
     site.root.parent.joinpath("bare").mkdir()
-    assert "web page" not in merkle(site, "-C", site.root.parent / "bare", "status").stdout
+    assert "web page" not in merkle(site, "-C", site.root.parent / "bare", "status")[1]
 
 
 def test_a_port_that_is_taken_is_named(site: Any, tmp_path: Path) -> None:
-    ran = merkle(site, "-C", tmp_path, "--json", "watch", "--web", str(site.port))
-    assert ran.returncode == 3
-    problem = json.loads(ran.stdout)["error"]
+    code, out = merkle(site, "-C", tmp_path, "--json", "watch", "--web", str(site.port))
+    assert code == 3
+    problem = json.loads(out)["error"]
     assert f"127.0.0.1:{site.port}" in problem["message"]
     assert "leave the port out" in problem["hint"]
     # Refused before anything was made.
@@ -170,14 +169,14 @@ def test_a_port_that_is_taken_is_named(site: Any, tmp_path: Path) -> None:
 
 def test_wrong_use_is_refused(site: Any, tmp_path: Path) -> None:
     for line in (["--once", "--web"], ["--web", "65536"], ["--web", "-1"]):
-        assert merkle(site, "-C", tmp_path, "watch", *line).returncode == 2
+        assert merkle(site, "-C", tmp_path, "watch", *line)[0] == 2
     assert not (tmp_path / ".merkle").exists()
 
 
 def test_a_service_that_runs_already_keeps_its_page(site: Any) -> None:
-    ran = merkle(site, "-C", site.root, "watch", "--web")
-    assert ran.returncode == 6
-    assert "token" not in ran.stdout
+    code, out = merkle(site, "-C", site.root, "watch", "--web")
+    assert code == 6
+    assert "token" not in out
 
 
 def test_a_port_can_be_chosen_and_every_start_has_its_own_token(
