@@ -42,7 +42,6 @@ def test_across_processes_and_hash_seeds(project: Space) -> None:
             env=environment, capture_output=True, check=True, timeout=60,
         )  # fmt: skip
         assert json.loads(ran.stdout) == here
-    project.open()
 
 
 def test_in_a_clone_with_the_same_history(project: Space) -> None:
