@@ -32,7 +32,7 @@ def test_across_processes_and_hash_seeds(project: Space) -> None:
     project.note("src/one/a.py", "returns what it is told")
     here = [project.engine.compose(**one) for one in REQUESTS]
     project.engine.close()
-    for seed in ("0", "1", "4242"):
+    for seed in ("0", "1"):
         environment = {
             **os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY),
             "TZ": "Asia/Tokyo" if seed == "1" else "UTC", "LC_ALL": "C",
