@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from indexer.core.roles import Role, role_of, roles_asked_for
 from indexer.engine.frames import kept_texts
 from indexer.engine.search import ranking, source
 from indexer.scan import reading
-from tests.support.space import Space
+from tests.support.space import Space, settled
 
 FERRY = '''"""Ferries."""
 
@@ -45,8 +45,8 @@ def sources(found: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def quay(space: Space) -> Space:
-    space.fill(
+def quay() -> Iterator[Space]:
+    made = settled(
         {
             "src/ferry.py": ferry(),
             "src/small.py": "def rope_length():\n    return 3\n",
@@ -54,8 +54,8 @@ def quay(space: Space) -> Space:
             "docs/ferry.md": "# How to moor\n\nTie it with moor.\n",
         }
     )
-    space.settle()
-    return space
+    yield made
+    made.close()
 
 
 def test_the_body_of_the_best_symbol_is_shown_with_its_lines(quay: Space) -> None:
