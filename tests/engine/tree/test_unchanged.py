@@ -552,7 +552,7 @@ ACTIONS: dict[str, Callable[[Path], object]] = {
 _SEQUENCES = st.lists(st.sampled_from(sorted(ACTIONS)), min_size=4, max_size=8)
 
 
-@settings(max_examples=4)
+@settings(max_examples=6)
 @given(_SEQUENCES)
 def test_it_says_the_same_whatever_is_done(actions: list[str]) -> None:
     _do(actions)
