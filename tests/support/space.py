@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,23 @@ def prepared(prepare: Callable[[Space], object], copy_of: Path | None = None) ->
     The function is called once in a process, whatever test is the first.
     """
     return Space(copy_of=_prepared(prepare, copy_of))
+
+
+@contextlib.contextmanager
+def only_read(space: Space) -> Iterator[Space]:
+    """A workspace for a test that shares it with others: whoever changes it is told so."""
+
+    def state() -> object:
+        files = [
+            (path, path.lstat().st_mtime_ns)
+            for path in sorted(space.root.rglob("*"))
+            if ".merkle" not in path.relative_to(space.root).parts
+        ]
+        return space.engine, space.engine.database.writes, files
+
+    before = state()
+    yield space
+    assert state() == before, "a test that changes it needs a workspace of its own"
 
 
 @cache

@@ -43,7 +43,8 @@ def shown(engine: Engine) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
+# Of the whole run: a worker that takes cases over comes back to this module more than once.
+@pytest.fixture(scope="session")
 def unfolded(template: Path) -> Iterator[Path]:
     """The project with notes, the last of them in the WAL, as a power cut would leave it."""
     project = Space(copy_of=template)

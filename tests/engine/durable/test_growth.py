@@ -61,7 +61,8 @@ def space() -> Iterator[Space]:
     made.close()
 
 
-@pytest.fixture(scope="module")
+# Of the whole run: a worker that takes cases over comes back to this module more than once.
+@pytest.fixture(scope="session")
 def after_saves() -> Iterator[Path]:
     """A workspace of which the last five roots are kept, after a dozen saves, to be copied."""
     space = Space()

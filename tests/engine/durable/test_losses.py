@@ -21,7 +21,8 @@ from tests.support.engines import Engine
 from tests.support.everything import KEPT, fill, read, write_everything, write_more
 
 
-@pytest.fixture(scope="module")
+# Of the whole run: a worker that takes cases over comes back to this module more than once.
+@pytest.fixture(scope="session")
 def crashed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A workspace with something of every kind, as a kill leaves it: with its log unfolded."""
     made, crashed = (tmp_path_factory.mktemp("losses") / name for name in ("made", "crashed"))
@@ -38,7 +39,7 @@ def root(crashed: Path, tmp_path: Path) -> Path:
     return copy_workspace(crashed, tmp_path / "w")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kept(crashed: Path) -> dict[str, str]:
     """What cannot be computed again, as it is read from an intact copy."""
     with Engine(copy_workspace(crashed, crashed.with_name("intact"))) as engine:
@@ -49,14 +50,14 @@ def roots(engine: Engine) -> list[str]:
     return [each["root"] for each in reversed(engine.log(1000)["roots"])]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def all_roots(crashed: Path) -> list[str]:
     """Every root that was recorded, as an intact copy has them."""
     with Engine(copy_workspace(crashed, crashed.with_name("whole"))) as engine:
         return roots(engine)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.15, 0.3])
+@pytest.mark.parametrize("share", [0.0, 0.15, pytest.param(0.3, marks=pytest.mark.soak)])
 def test_roots_that_went_with_the_log_are_told(
     root: Path, all_roots: list[str], share: float
 ) -> None:

@@ -137,59 +137,60 @@ def test_what_another_detector_masked_is_made_again(
 # -- what people and agents write
 
 
-@pytest.mark.parametrize("kind", SECRETS)
-def test_a_note_is_refused_for_its_content_and_for_its_metadata(project: Space, kind: str) -> None:
+def test_a_note_is_refused_for_its_content_and_for_its_metadata(project: Space) -> None:
     project.note("src/one/a.py", "before")
-    last = project.engine.records.journal.last
-    secret = SECRETS[kind]
-    with pytest.raises(FrameRefusedError, match=r"the content looks like it holds a secret"):
-        project.note("src/one/a.py", f"see {secret}")
-    for meta in ({"k": secret}, {"a": "b", secret: "x"}, {"DB_PASSWORD": "hunter2"}):
-        with pytest.raises(FrameRefusedError, match=r"the metadata looks like it holds") as refused:
-            project.note("src/one/a.py", "fine", meta=meta)
-        assert not any(part in str(refused.value) for part in SHOWN)
-    assert project.engine.records.journal.last == last
-    assert project.note("src/one/a.py", "fine", meta={"k": secret}, allow_secrets=True)["created"]
+    for kind, secret in SECRETS.items():
+        last = project.engine.records.journal.last
+        with pytest.raises(FrameRefusedError, match="the content looks like it holds a secret"):
+            project.note("src/one/a.py", f"see {secret}")
+        fine = f"fine without {kind}"
+        for meta in ({"k": secret}, {"a": "b", secret: "x"}, {"DB_PASSWORD": "hunter2"}):
+            with pytest.raises(FrameRefusedError, match="the metadata looks like it holds") as no:
+                project.note("src/one/a.py", fine, meta=meta)
+            assert not any(part in str(no.value) for part in SHOWN)
+        assert project.engine.records.journal.last == last
+        allowed = project.note("src/one/a.py", fine, meta={"k": secret}, allow_secrets=True)
+        assert allowed["created"]
 
 
-@pytest.mark.parametrize("kind", SECRETS)
-def test_a_block_of_a_session_is_refused_like_a_note(project: Space, kind: str) -> None:
-    engine, secret = project.engine, SECRETS[kind]
+def test_a_block_of_a_session_is_refused_like_a_note(project: Space) -> None:
+    engine = project.engine
     engine.session_new("talk")
     said = engine.session_append("talk", type="dialogue", role="user", text="hello")
-    last = engine.records.journal.last
-    for given in (
-        {"text": f"use {secret}"},
-        {"payload": {"text": secret}},
-        {"text": "x", "message": secret},
-        {"text": "x", "metadata": {"deep": [{"k": secret}]}},
-        {"text": "x", "label": secret},
-    ):
-        for write in (
-            lambda given: engine.session_append("talk", type="dialogue", role="user", **given),
-            lambda given: engine.session_edit("talk", said["id"], **given),
+    for secret in SECRETS.values():
+        last = engine.records.journal.last
+        for given in (
+            {"text": f"use {secret}"},
+            {"payload": {"text": secret}},
+            {"text": "x", "message": secret},
+            {"text": "x", "metadata": {"deep": [{"k": secret}]}},
+            {"text": "x", "label": secret},
         ):
-            with pytest.raises(SessionContentError, match="looks like it holds a secret") as no:
-                write(given)
-            assert "--allow-secrets" in (no.value.hint or "")
-            assert not any(part in str(no.value) for part in SHOWN)
-    with pytest.raises(SessionContentError, match="metadata looks like it holds a secret"):
-        engine.session_append("talk", type="output", text="x", attributes={"data_k": secret})
-    assert engine.records.journal.last == last
-    allowed = engine.session_append("talk", type="output", text=secret, allow_secrets=True)
-    engine.session_edit("talk", allowed["id"], text=f"again {secret}", allow_secrets=True)
+            for write in (
+                lambda given: engine.session_append("talk", type="dialogue", role="user", **given),
+                lambda given: engine.session_edit("talk", said["id"], **given),
+            ):
+                with pytest.raises(SessionContentError, match="looks like it holds a secret") as no:
+                    write(given)
+                assert "--allow-secrets" in (no.value.hint or "")
+                assert not any(part in str(no.value) for part in SHOWN)
+        with pytest.raises(SessionContentError, match="metadata looks like it holds a secret"):
+            engine.session_append("talk", type="output", text="x", attributes={"data_k": secret})
+        assert engine.records.journal.last == last
+        allowed = engine.session_append("talk", type="output", text=secret, allow_secrets=True)
+        engine.session_edit("talk", allowed["id"], text=f"again {secret}", allow_secrets=True)
 
 
-@pytest.mark.parametrize("kind", SECRETS)
-def test_what_a_provider_said_of_a_call_is_masked(project: Space, kind: str) -> None:
+def test_what_a_provider_said_of_a_call_is_masked(project: Space) -> None:
     engine = project.engine
-    engine.session_new("calls")
-    engine.session_attempt(
-        "calls", "a1", status="error", provider="p", model="m", error=f"refused {SECRETS[kind]}"
-    )
-    said = engine.session_export("calls")["data"]
-    assert "[redacted:" in said
-    assert not any(part in said for part in SHOWN)
+    for kind, secret in SECRETS.items():
+        engine.session_new(kind)
+        engine.session_attempt(
+            kind, "a1", status="error", provider="p", model="m", error=f"refused {secret}"
+        )
+        said = engine.session_export(kind)["data"]
+        assert "[redacted:" in said, kind
+        assert not any(part in said for part in SHOWN), kind
 
 
 def test_a_session_from_a_file_is_refused_like_its_blocks(project: Space) -> None:

@@ -196,30 +196,30 @@ def test_a_size_limit_takes_a_file_out_and_its_folder_notices(apart: Space) -> N
     apart.valid()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[types."Bad Name"]\nfile = "outline"\n',
-        '[types.content]\nfile = "outline"\n',
-        '[types.x]\nscope = "src"\n',
-        '[types.x]\nfile = "outline"\nsurprise = 1\n',
-        '[types.x]\nfile = "outline"\nverify = "yes"\n',
-        '[types.x]\nfile = "outline"\ninput = "y"\n',
-        '[types.x]\nfile = "outline"\ninput = "y"\n[types.y]\nfile = "outline"\ninput = "x"\n',
-        '[types.x]\nfile = "outline"\ninput = "y"\n[types.y]\nfolder = "summarize"\n',
-        '[types.x]\nfile = "outline"\ninput = "y"\nscope = ""\n'
-        '[types.y]\nfile = "outline"\nscope = "src"\n',
-        "[types.x]\nfile = { max_line = 3 }\n",
-        "[types.x\n",
-    ],
-)
-def test_a_wrong_declaration_is_refused_and_changes_nothing(project: Space, text: str) -> None:
+WRONG = [
+    '[types."Bad Name"]\nfile = "outline"\n',
+    '[types.content]\nfile = "outline"\n',
+    '[types.x]\nscope = "src"\n',
+    '[types.x]\nfile = "outline"\nsurprise = 1\n',
+    '[types.x]\nfile = "outline"\nverify = "yes"\n',
+    '[types.x]\nfile = "outline"\ninput = "y"\n',
+    '[types.x]\nfile = "outline"\ninput = "y"\n[types.y]\nfile = "outline"\ninput = "x"\n',
+    '[types.x]\nfile = "outline"\ninput = "y"\n[types.y]\nfolder = "summarize"\n',
+    '[types.x]\nfile = "outline"\ninput = "y"\nscope = ""\n'
+    '[types.y]\nfile = "outline"\nscope = "src"\n',
+    "[types.x]\nfile = { max_line = 3 }\n",
+    "[types.x\n",
+]
+
+
+def test_a_wrong_declaration_is_refused_and_changes_nothing(project: Space) -> None:
     before = project.engine.sql("SELECT count(*) FROM frames")["rows"]
-    project.declare(text)
-    with pytest.raises(UsageError) as refused:
-        project.engine.regenerate()
-    assert "merkle.toml" in refused.value.message
-    assert project.engine.sql("SELECT count(*) FROM frames")["rows"] == before
+    for text in WRONG:
+        project.declare(text)
+        with pytest.raises(UsageError) as refused:
+            project.engine.regenerate()
+        assert "merkle.toml" in refused.value.message, text
+        assert project.engine.sql("SELECT count(*) FROM frames")["rows"] == before, text
 
 
 def test_input_outline_edits_below_the_outline_cost_nothing(space: Space) -> None:

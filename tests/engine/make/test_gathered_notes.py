@@ -170,10 +170,10 @@ def test_synthesis_of_every_type_takes_all_frames_of_the_children(project: Space
     assert "changed" in project.frame("src/one", "*")["content"]
 
 
-@pytest.mark.parametrize("name", ["", "Two Words", "**", "../x"])
-def test_a_name_that_is_no_type_is_refused(project: Space, name: str) -> None:
-    with pytest.raises(UsageError, match="no frame type"):
-        project.engine.synthesize("src", frame_type=name)
+def test_a_name_that_is_no_type_is_refused(project: Space) -> None:
+    for name in ("", "Two Words", "**", "../x"):
+        with pytest.raises(UsageError, match="no frame type"):
+            project.engine.synthesize("src", frame_type=name)
 
 
 def test_an_unknown_policy_is_refused_and_nothing_is_stored(project: Space) -> None:

@@ -97,15 +97,14 @@ def asking(server: ModelServer, asked_about: Path) -> Iterator[Asking]:
 @pytest.fixture
 def serving(runtime_dir: Path) -> Iterator[Serving]:
     """Start services for workspaces that are closed here; they end with the test."""
-    started: list[tuple[Space, Service]] = []
+    started: list[Service] = []
 
     def start(space: Space, **options: Any) -> Service:
         space.engine.close()
         service = Service(space.root, runtime_dir, options)
-        started.append((space, service))
+        started.append(service)
         return service.ready()
 
     yield start
-    for space, service in started:
+    for service in started:
         service.kill()
-        space.open()

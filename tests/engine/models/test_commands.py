@@ -98,7 +98,6 @@ def test_without_a_terminal_a_large_run_is_refused(
     assert server.calls == 0
     assert merkle("-C", space.root, "regenerate", "--yes").exit_code == 0
     assert server.calls == 8
-    space.open()
 
 
 @pytest.mark.parametrize(("said", "calls"), [(b"n\n", 0), (b"y\n", 8)])
@@ -128,7 +127,6 @@ def test_on_a_terminal_it_asks(
     assert process.wait(60) == (2 if calls == 0 else 0)
     os.close(ours)
     assert server.calls == calls
-    space.open()
 
 
 def test_one_pass_of_the_watcher_asks_nobody_by_itself(
@@ -161,7 +159,6 @@ def test_explain_tells_the_model_and_what_was_cut(
     out = merkle("-C", space.root, "explain", "long.txt").stdout
     assert "written by gpt-4o-mini, prompt summary" in out
     assert "its input was cut to the model's window: characters 56000" in out
-    space.open()
 
 
 def test_config_and_doctor_know_the_settings_but_not_the_key(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -23,23 +24,23 @@ def failure_of(document: dict[str, Any]) -> str:
     return str(failed["message"])
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_nothing_is_sent_to_where_a_server_points(
-    asking: Asking, server: ModelServer, status: int
-) -> None:
+def moved(status: int, location: str) -> Reply:
+    """Sends whoever asks elsewhere."""
+    return lambda handler, body: handler.send_json(status, {"moved": "yes"}, {"location": location})
+
+
+def test_nothing_is_sent_to_where_a_server_points(asking: Asking, server: ModelServer) -> None:
     other = ModelServer()
     try:
         space = asking(ONE, types=OUTLINED, llm="concurrency = 1")
-        location = f"{other.url}/chat/completions"
-        server.always = lambda handler, body: handler.send_json(
-            status, {"moved": "yes"}, {"location": location}
-        )
-        document = space.engine.regenerate()
-        assert f"HTTP {status}" in failure_of(document)
-        assert "llm.base_url" in failure_of(document)
-        # Every other call would be sent away as well.
-        assert document["stopped"] == "refused"
-        assert (server.calls, other.calls) == (1, 0)
+        for calls, status in enumerate((301, 302, 303, 307, 308), 1):
+            server.always = moved(status, f"{other.url}/chat/completions")
+            document = space.engine.regenerate()
+            assert f"HTTP {status}" in failure_of(document)
+            assert "llm.base_url" in failure_of(document)
+            # Every other call would be sent away as well.
+            assert document["stopped"] == "refused"
+            assert (server.calls, other.calls) == (calls, 0)
     finally:
         other.stop()
 
@@ -140,50 +141,58 @@ TYPICAL = {"a list", "a choice of nothing", "deep"}
 """One of each way in which an answer is none."""
 
 
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        pytest.param(*case, id=name, marks=[] if name in TYPICAL else [pytest.mark.soak])
-        for name, case in ODD.items()
-    ],
-)
-def test_what_is_no_answer_fails_one_node(
-    asking: Asking, server: ModelServer, reply: Reply, said: str
-) -> None:
-    space = asking({**ONE, "b.py": python("b")}, types=OUTLINED, llm=STRICT)
-    server.then(reply)
-    document = space.engine.regenerate()
-    assert said in failure_of(document)
-    assert document["calls"] == 2
+def check_odd(asking: Asking, server: ModelServer, names: Iterable[str]) -> None:
+    """Each of these fails one of two files that the model is asked about anew."""
+    space = asking({}, types=OUTLINED, llm=STRICT)
+    for name in names:
+        reply, said = ODD[name]
+        space.fill({f"{one}.py": python(f"{one}_{name.replace(' ', '_')}") for one in "ab"})
+        space.engine.scan()
+        server.then(reply)
+        document = space.engine.regenerate()
+        assert said in failure_of(document), name
+        assert document["calls"] == 2, name
     space.valid()
+
+
+def test_what_is_no_answer_fails_one_node(asking: Asking, server: ModelServer) -> None:
+    check_odd(asking, server, sorted(TYPICAL))
+
+
+@pytest.mark.soak
+def test_whatever_is_no_answer_fails_one_node(asking: Asking, server: ModelServer) -> None:
+    check_odd(asking, server, ODD.keys() - TYPICAL)
 
 
 PRICES = '[llm.prices."gpt-4o-mini"]\ninput = 1000\noutput = 1000\n'
 
 
-@pytest.mark.parametrize(
-    "usage",
-    [
-        {"prompt_tokens": -1, "completion_tokens": -1},
-        {"prompt_tokens": True, "completion_tokens": True},
-        {"prompt_tokens": "0", "completion_tokens": "0"},
-        {"prompt_tokens": 0.0, "completion_tokens": None},
-        {"prompt_tokens": 0},
-        {"total_tokens": 0},
-        [0, 0],
-        0,
-    ],
-)
+IMPOSSIBLE: list[Any] = [
+    {"prompt_tokens": -1, "completion_tokens": -1},
+    {"prompt_tokens": True, "completion_tokens": True},
+    {"prompt_tokens": "0", "completion_tokens": "0"},
+    {"prompt_tokens": 0.0, "completion_tokens": None},
+    {"prompt_tokens": 0},
+    {"total_tokens": 0},
+    [0, 0],
+    0,
+]
+
+
 def test_a_usage_that_cannot_be_counts_as_the_worst_case(
-    asking: Asking, server: ModelServer, usage: Any
+    asking: Asking, server: ModelServer
 ) -> None:
     space = asking(ONE, types=OUTLINED, llm=STRICT + PRICES, options=", max_output_tokens = 100")
     choice = {"index": 0, "finish_reason": "stop", "message": {"content": "Fine."}}
-    server.then(raw({"choices": [choice], "usage": usage}))
-    document = space.engine.regenerate()
-    assert document["failed"] == []
-    assert document["tokens_out"] == 100
-    assert document["cost"] > 0.1
+    for number, usage in enumerate(IMPOSSIBLE):
+        space.write("a.py", python(f"a{number}"))
+        space.engine.scan()
+        server.then(raw({"choices": [choice], "usage": usage}))
+        document = space.engine.regenerate()
+        assert document["calls"] == 1, usage
+        assert document["failed"] == [], usage
+        assert document["tokens_out"] == 100, usage
+        assert document["cost"] > 0.1, usage
 
 
 def test_a_key_that_a_server_repeats_gets_into_no_frame(

@@ -32,7 +32,7 @@ def test_across_processes_and_hash_seeds(project: Space) -> None:
     project.note("src/one/a.py", "returns what it is told")
     here = [project.engine.compose(**one) for one in REQUESTS]
     project.engine.close()
-    for seed in ("0", "1", "4242"):
+    for seed in ("0", "1"):
         environment = {
             **os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY),
             "TZ": "Asia/Tokyo" if seed == "1" else "UTC", "LC_ALL": "C",
@@ -42,7 +42,6 @@ def test_across_processes_and_hash_seeds(project: Space) -> None:
             env=environment, capture_output=True, check=True, timeout=60,
         )  # fmt: skip
         assert json.loads(ran.stdout) == here
-    project.open()
 
 
 def test_in_a_clone_with_the_same_history(project: Space) -> None:

@@ -10,7 +10,7 @@ import pytest
 from indexer.compose.request import RequestError
 from indexer.engine.search import search as searching
 from indexer.errors import MalformedError
-from tests.support.space import Space, settled
+from tests.support.space import Space, only_read, settled
 
 PROJECT = {
     "app/tides.py": (
@@ -36,23 +36,38 @@ def code() -> Iterator[Space]:
     made.close()
 
 
+# Of the whole run: a worker that takes cases over comes back to this module more than once.
+@pytest.fixture(scope="session")
+def kept_code() -> Iterator[Space]:
+    made = settled(PROJECT)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def same_code(kept_code: Space) -> Iterator[Space]:
+    """The same for tests that only ask."""
+    with only_read(kept_code) as made:
+        yield made
+
+
 def found(space: Space, question: str, *kinds: str, **options: Any) -> list[str]:
     """Each result as place and type."""
     results = space.engine.search(question, kinds=kinds, **options)["results"]
     return [f"{one['path']}:{one['line'] or ''} {one['type']}" for one in results]
 
 
-def test_a_name_finds_what_is_called_exactly_that_first(code: Space) -> None:
-    assert found(code, "read_gauge", "symbol")[:2] == [
+def test_a_name_finds_what_is_called_exactly_that_first(same_code: Space) -> None:
+    assert found(same_code, "read_gauge", "symbol")[:2] == [
         "app/tides.py:4 function", "app/tides.py:10 function",
     ]  # fmt: skip
-    (one,) = code.engine.search("app/tides.py::read_gauges", kinds=["symbol"])["results"][:1]
+    (one,) = same_code.engine.search("app/tides.py::read_gauges", kinds=["symbol"])["results"][:1]
     assert (one["symbol"], one["excerpt"]) == ("read_gauges", "def read_gauges(ports)")
-    assert found(code, "READ_GAUGES", "symbol")[0] == "app/tides.py:10 function"
+    assert found(same_code, "READ_GAUGES", "symbol")[0] == "app/tides.py:10 function"
 
 
-def test_words_find_the_function_that_has_them(code: Space) -> None:
-    assert found(code, "opening a port", "symbol")[0] == "app/tides.py:4 function"
+def test_words_find_the_function_that_has_them(same_code: Space) -> None:
+    assert found(same_code, "opening a port", "symbol")[0] == "app/tides.py:4 function"
 
 
 def test_uses_say_how_sure_they_are_and_show_their_line(code: Space) -> None:
@@ -69,12 +84,12 @@ def test_uses_say_how_sure_they_are_and_show_their_line(code: Space) -> None:
     assert found(code, "nobody_defines_this", "reference") == []
 
 
-def test_text_is_literal_and_has_capitals_only_where_they_are_asked_for(code: Space) -> None:
-    assert found(code, 'print("open', "text") == ["app/tides.py:6 text"]
-    assert found(code, 'print("Open', "text") == ["app/tides.py:6 text"]
-    assert found(code, 'Print("Open', "text") == []
+def test_text_is_literal_and_has_capitals_only_where_they_are_asked_for(same_code: Space) -> None:
+    assert found(same_code, 'print("open', "text") == ["app/tides.py:6 text"]
+    assert found(same_code, 'print("Open', "text") == ["app/tides.py:6 text"]
+    assert found(same_code, 'Print("Open', "text") == []
     # Not stripped: a blank in front of it is part of it.
-    assert set(found(code, " read_gauge(", "text")) == {
+    assert set(found(same_code, " read_gauge(", "text")) == {
         "app/main.py:5 text", "app/tides.py:4 text", "tests/test_tides.py:5 text",
     }  # fmt: skip
 
@@ -124,29 +139,29 @@ def test_a_long_line_is_cut_around_what_was_found(code: Space) -> None:
     assert len(one["excerpt"]) < 300
 
 
-def test_the_order_is_by_score_then_by_place_and_a_limit_cuts_it(code: Space) -> None:
-    every = code.engine.search("read gauge", kinds=list(searching.KINDS), limit=1000)
+def test_the_order_is_by_score_then_by_place_and_a_limit_cuts_it(same_code: Space) -> None:
+    every = same_code.engine.search("read gauge", kinds=list(searching.KINDS), limit=1000)
     key = [(-one["score"], one["path"].encode(), one["line"] or 0) for one in every["results"]]
     assert key == sorted(key)
     assert every["found"] == len(every["results"])
-    few = code.engine.search("read gauge", kinds=list(searching.KINDS), limit=3)
+    few = same_code.engine.search("read gauge", kinds=list(searching.KINDS), limit=3)
     assert few["results"] == every["results"][:3]
     assert few["found"] == every["found"]
 
 
 @pytest.mark.parametrize("question", ["", "  "])
-def test_a_question_is_needed(code: Space, question: str) -> None:
+def test_a_question_is_needed(same_code: Space, question: str) -> None:
     with pytest.raises(RequestError):
-        code.engine.search(question)
+        same_code.engine.search(question)
 
 
-def test_an_unknown_kind_is_refused(code: Space) -> None:
+def test_an_unknown_kind_is_refused(same_code: Space) -> None:
     with pytest.raises(MalformedError):
-        code.engine.search("tide", kinds=["luck"])
+        same_code.engine.search("tide", kinds=["luck"])
 
 
-def test_a_misspelled_name_finds_the_one_that_is_meant(code: Space) -> None:
-    items = code.engine.compose(query="how does read_guage work")["items"]
+def test_a_misspelled_name_finds_the_one_that_is_meant(same_code: Space) -> None:
+    items = same_code.engine.compose(query="how does read_guage work")["items"]
     assert items[0]["path"] == "app/tides.py"
-    assert found(code, "raed_gauges", "symbol")[0] == "app/tides.py:10 function"
-    assert found(code, "xyread_gaugesxy", "symbol") == []
+    assert found(same_code, "raed_gauges", "symbol")[0] == "app/tides.py:10 function"
+    assert found(same_code, "xyread_gaugesxy", "symbol") == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from indexer.core.roles import Role, role_of, roles_asked_for
 from indexer.engine.frames import kept_texts
 from indexer.engine.search import ranking, source
 from indexer.scan import reading
-from tests.support.space import Space
+from tests.support.space import Space, only_read, settled
 
 FERRY = '''"""Ferries."""
 
@@ -44,60 +44,76 @@ def sources(found: Any) -> list[dict[str, Any]]:
     return [item for item in found["items"] if item["type"] == "source"]
 
 
+QUAY = {
+    "src/ferry.py": ferry(),
+    "src/small.py": "def rope_length():\n    return 3\n",
+    "tests/test_ferry.py": "from ferry import moor\n\n\ndef test_moor():\n    moor(1)\n",
+    "docs/ferry.md": "# How to moor\n\nTie it with moor.\n",
+}
+
+
 @pytest.fixture
-def quay(space: Space) -> Space:
-    space.fill(
-        {
-            "src/ferry.py": ferry(),
-            "src/small.py": "def rope_length():\n    return 3\n",
-            "tests/test_ferry.py": "from ferry import moor\n\n\ndef test_moor():\n    moor(1)\n",
-            "docs/ferry.md": "# How to moor\n\nTie it with moor.\n",
-        }
-    )
-    space.settle()
-    return space
+def quay() -> Iterator[Space]:
+    made = settled(QUAY)
+    yield made
+    made.close()
 
 
-def test_the_body_of_the_best_symbol_is_shown_with_its_lines(quay: Space) -> None:
-    found = quay.engine.compose(query="moor the ferry at the quay", budget=400)
+# Of the whole run: a worker that takes cases over comes back to this module more than once.
+@pytest.fixture(scope="session")
+def kept_quay() -> Iterator[Space]:
+    made = settled(QUAY)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def same_quay(kept_quay: Space) -> Iterator[Space]:
+    """The same for tests that only ask."""
+    with only_read(kept_quay) as made:
+        yield made
+
+
+def test_the_body_of_the_best_symbol_is_shown_with_its_lines(same_quay: Space) -> None:
+    found = same_quay.engine.compose(query="moor the ferry at the quay", budget=400)
     first = sources(found)[0]
     assert (first["path"], first["symbol"]) == ("src/ferry.py", "moor")
-    text = (quay.root / "src/ferry.py").read_bytes().splitlines(keepends=True)
+    text = (same_quay.root / "src/ferry.py").read_bytes().splitlines(keepends=True)
     lines = b"".join(text[first["lines"][0] - 1 : first["lines"][1]])
     assert first["sha256"] == hashlib.sha256(lines).hexdigest()
-    assert first["content_id"] == quay.engine.get_node("src/ferry.py")["content_id"]
+    assert first["content_id"] == same_quay.engine.get_node("src/ferry.py")["content_id"]
     said = found["messages"][first["message"]]["content"]
     shown = f"src/ferry.py::moor (source, lines {first['lines'][0]}-{first['lines'][1]})\n\n"
     assert said == fenced((shown + lines.decode()).removesuffix("\n"))
     assert found["tokens"] <= 400
 
 
-def test_a_file_that_fits_is_shown_whole_and_needs_no_outline(quay: Space) -> None:
-    found = quay.engine.compose(query="rope_length")
+def test_a_file_that_fits_is_shown_whole_and_needs_no_outline(same_quay: Space) -> None:
+    found = same_quay.engine.compose(query="rope_length")
     first = found["items"][0]
     assert (first["path"], first["symbol"], first["lines"]) == ("src/small.py", None, [1, 2])
     assert ("src/small.py", "outline") not in {(i["path"], i["type"]) for i in found["items"]}
     assert found["omitted"]["counts"]["shown whole"] >= 1
 
 
-def test_without_source_there_are_frames_alone(quay: Space) -> None:
+def test_without_source_there_are_frames_alone(same_quay: Space) -> None:
     for options in ({"source": False}, {"types": ["outline"]}):
-        found = quay.engine.compose(query="moor the ferry", **options)
+        found = same_quay.engine.compose(query="moor the ferry", **options)
         assert found["items"]
         assert {item["type"] for item in found["items"]} == {"outline"}
 
 
-def test_tests_and_documents_come_behind_unless_they_are_asked_for(quay: Space) -> None:
+def test_tests_and_documents_come_behind_unless_they_are_asked_for(same_quay: Space) -> None:
     def first(**options: Any) -> str:
-        return str(quay.engine.compose(budget=60_000, **options)["items"][0]["path"])
+        return str(same_quay.engine.compose(budget=60_000, **options)["items"][0]["path"])
 
     assert first(query="moor") == "src/ferry.py"
-    paths = [item["path"] for item in quay.engine.compose(query="moor")["items"]]
+    paths = [item["path"] for item in same_quay.engine.compose(query="moor")["items"]]
     assert paths.index("src/ferry.py") < paths.index("tests/test_ferry.py")
     assert first(query="test_moor in ferry", tests=True) == "tests/test_ferry.py"
 
     def worth(**options: Any) -> int:
-        found = quay.engine.compose(budget=60_000, why=True, **options)
+        found = same_quay.engine.compose(budget=60_000, why=True, **options)
         return max(int(one["score"]) for one in found["why"] if one["path"] == "docs/ferry.md")
 
     assert worth(query="how to moor", docs=True) > 2 * worth(query="how to moor")
@@ -114,15 +130,15 @@ def test_roles_are_told_by_the_path() -> None:
     assert roles_asked_for("which tests cover it") == {Role.TEST}
 
 
-def test_why_tells_what_a_score_is_made_of(quay: Space) -> None:
-    found = quay.engine.compose(query="moor", why=True)
+def test_why_tells_what_a_score_is_made_of(same_quay: Space) -> None:
+    found = same_quay.engine.compose(query="moor", why=True)
     assert len(found["why"]) == len(found["items"])
     first = found["why"][0]
     parts = first["parts"]
     worth = ("text", "path", "declares", "best", "second", "references")
     made = sum(parts[name] for name in worth)
     assert first["score"] == made * parts["percent"] // 100
-    assert quay.engine.compose(query="moor")["why"] is None
+    assert same_quay.engine.compose(query="moor")["why"] is None
 
 
 def test_of_two_that_say_the_same_the_one_that_more_files_refer_to_comes_first(

@@ -45,7 +45,8 @@ REQUESTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module")
+# Of the whole run: a worker that takes cases over comes back to this module more than once.
+@pytest.fixture(scope="session")
 def odd() -> Any:
     with contextlib.closing(settled(ODD)) as space:
         space.note("src/same/one.py", "the lantern is lit by hand")

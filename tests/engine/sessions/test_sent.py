@@ -16,6 +16,7 @@ from indexer.errors import MerkleError
 from indexer.sessions.chat import import_chat
 from indexer.sessions.documents import log_checksum
 from indexer.sessions.sent import Sending, SentError, is_sent_data, sent_bytes, sent_data
+from tests.engine.sessions.test_sessions import after
 from tests.support.chats import CHATS, called_and_answered, ends_exchange, messages_of
 from tests.support.space import Space, python
 
@@ -24,12 +25,14 @@ FORMS = ("openai", "anthropic")
 
 @pytest.fixture
 def space() -> Iterator[Space]:
-    made = Space(clock=ManualClock(1_700_000_000_000_000_000))
-    made.write("tide.py", python("tide"))
-    made.settle()
-    made.engine.session_new("talk")
-    yield made
-    made.close()
+    with after(begin) as made:
+        yield made
+
+
+def begin(space: Space) -> None:
+    space.write("tide.py", python("tide"))
+    space.settle()
+    space.engine.session_new("talk")
 
 
 def chat_of(document: dict[str, Any], form: str) -> Any:

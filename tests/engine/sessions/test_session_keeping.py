@@ -18,7 +18,9 @@ from indexer.errors import UsageError
 from indexer.sessions.placement import SealedError
 from indexer.store.pack import read_pack, write_pack
 from tests.engine.sessions.test_sessions import (
+    NOW,
     _damage_journal,
+    after,
     all_of,
     exported,
     journal_length,
@@ -31,9 +33,23 @@ SECRET = "AKIA" + "QWERTYUIOPASDFGH"
 
 @pytest.fixture
 def space() -> Iterator[Space]:
-    made = Space(clock=ManualClock(1_700_000_000_000_000_000))
+    made = Space(clock=ManualClock(NOW))
     yield made
     made.close()
+
+
+@pytest.fixture
+def talked() -> Iterator[Space]:
+    """A workspace with one conversation of three turns."""
+    with after(talk) as made:
+        yield made
+
+
+@pytest.fixture
+def full() -> Iterator[Space]:
+    """A workspace with something of everything."""
+    with after(kept) as made:
+        yield made
 
 
 def turn(space: Space, name: str, text: str, **more: Any) -> None:
@@ -71,43 +87,40 @@ def kept(space: Space) -> None:
     engine.session_set("leaf", engine.session_append("leaf", type="output", text="a")["id"], ttl=3)
 
 
-def test_all_of_it_comes_back_after_a_restart(space: Space) -> None:
-    kept(space)
-    before = everything(space)
-    assert names(space) == ["talk", "bough", "leaf", "gone"]
+def test_all_of_it_comes_back_after_a_restart(full: Space) -> None:
+    before = everything(full)
+    assert names(full) == ["talk", "bough", "leaf", "gone"]
     assert before["deleted"] == ["gone"]
-    space.reopen()
-    assert everything(space) == before
-    assert space.engine.validate()["errors"] == []
+    full.reopen()
+    assert everything(full) == before
+    assert full.engine.validate()["errors"] == []
 
 
-def test_all_of_it_comes_back_from_the_journal(space: Space) -> None:
-    kept(space)
-    before = everything(space)
-    space.engine.close()
-    for path in (space.root / ".merkle").glob("*.duckdb*"):
+def test_all_of_it_comes_back_from_the_journal(full: Space) -> None:
+    before = everything(full)
+    full.engine.close()
+    for path in (full.root / ".merkle").glob("*.duckdb*"):
         path.unlink()
-    repair(space.root)
-    space.open()
-    assert everything(space) == before
-    assert space.engine.validate()["errors"] == []
+    repair(full.root)
+    full.open()
+    assert everything(full) == before
+    assert full.engine.validate()["errors"] == []
 
 
 @pytest.mark.parametrize(
     "share",
     [0.02, 0.6, *(pytest.param(share, marks=pytest.mark.soak) for share in (0.3, 0.75, 0.95))],
 )
-def test_a_damaged_journal_is_made_whole_from_the_database(space: Space, share: float) -> None:
-    kept(space)
-    before = everything(space)
-    space.engine.close()
-    _damage_journal(space, share)
-    assert repair(space.root)["repaired"]
-    space.open()
-    assert everything(space) == before
-    space.engine.session_append("leaf", type="output", text="goes on")
-    space.reopen()
-    assert space.engine.validate()["errors"] == []
+def test_a_damaged_journal_is_made_whole_from_the_database(full: Space, share: float) -> None:
+    before = everything(full)
+    full.engine.close()
+    _damage_journal(full, share)
+    assert repair(full.root)["repaired"]
+    full.open()
+    assert everything(full) == before
+    full.engine.session_append("leaf", type="output", text="goes on")
+    full.reopen()
+    assert full.engine.validate()["errors"] == []
 
 
 def test_a_fork_copies_no_content(space: Space) -> None:
@@ -128,20 +141,19 @@ def test_a_fork_copies_no_content(space: Space) -> None:
     assert said in space.engine.session_render("branch")["thread"]
 
 
-def test_a_branch_is_apart_until_it_is_merged(space: Space) -> None:
-    talk(space)
-    forked = space.engine.session_fork("talk", "branch", at="@t-2")
+def test_a_branch_is_apart_until_it_is_merged(talked: Space) -> None:
+    forked = talked.engine.session_fork("talk", "branch", at="@t-2")
     assert (forked["cycle"], forked["of"]) == (1, "talk")
     assert forked["left_out"] > 0
-    before = exported(space)
-    turn(space, "branch", "elsewhere")
-    assert exported(space) == before
-    space.engine.session_commit("talk")
-    cycle = space.engine.session_show("talk")["cycle"]
-    told = space.engine.session_merge("talk", "branch", check=True)
+    before = exported(talked)
+    turn(talked, "branch", "elsewhere")
+    assert exported(talked) == before
+    talked.engine.session_commit("talk")
+    cycle = talked.engine.session_show("talk")["cycle"]
+    told = talked.engine.session_merge("talk", "branch", check=True)
     assert (told["turns"], told["checked_only"]) == (1, True)
-    assert space.engine.session_show("talk")["cycle"] == cycle
-    told = space.engine.session_merge("talk", "branch")
+    assert talked.engine.session_show("talk")["cycle"] == cycle
+    told = talked.engine.session_merge("talk", "branch")
     assert (told["turns"], told["cycle"], told["conflicts"]) == (1, cycle + 1, [])
 
 
@@ -223,26 +235,25 @@ def test_what_a_branch_shares_outlives_what_it_left(space: Space) -> None:
     assert space.engine.validate()["errors"] == []
 
 
-def test_packs_carry_all_of_it_and_bring_it_further(space: Space) -> None:
-    kept(space)
-    space.engine.scan()
-    file = space.base / "a.pack"
-    space.engine.export_pack(file)
+def test_packs_carry_all_of_it_and_bring_it_further(full: Space) -> None:
+    full.engine.scan()
+    file = full.base / "a.pack"
+    full.engine.export_pack(file)
     other = Space(clock=ManualClock(1_700_000_000_000_000_000))
     try:
         assert other.engine.import_pack(file)["diverged"] == []
-        assert everything(other) == everything(space)
+        assert everything(other) == everything(full)
         assert other.engine.import_pack(file)["added"] == 0
-        engine = space.engine
+        engine = full.engine
         engine.session_rename("leaf", "blossom")
-        turn(space, "blossom", "spring")
+        turn(full, "blossom", "spring")
         engine.session_delete("bough")
         engine.session_restore("gone", new="found")
         engine.export_pack(file)
         assert other.engine.import_pack(file)["diverged"] == []
-        assert everything(other) == everything(space)
+        assert everything(other) == everything(full)
         other.reopen()
-        assert everything(other) == everything(space)
+        assert everything(other) == everything(full)
         assert other.engine.validate()["errors"] == []
     finally:
         other.close()
@@ -319,13 +330,12 @@ def test_every_record_can_have_an_author(space: Space) -> None:
     assert journal_length(space) == length
 
 
-def test_a_log_is_read_in_parts(space: Space) -> None:
-    talk(space)
-    whole = space.engine.session_log("talk", limit=1000)
-    assert whole["total"] == len(whole["records"]) == len(json.loads(exported(space))["records"])
+def test_a_log_is_read_in_parts(talked: Space) -> None:
+    whole = talked.engine.session_log("talk", limit=1000)
+    assert whole["total"] == len(whole["records"]) == len(json.loads(exported(talked))["records"])
     assert [record["seq"] for record in whole["records"]] == list(range(whole["total"]))[::-1]
-    first = space.engine.session_log("talk", limit=5)["records"]
-    second = space.engine.session_log("talk", limit=5, before=first[-1]["seq"])["records"]
+    first = talked.engine.session_log("talk", limit=5)["records"]
+    second = talked.engine.session_log("talk", limit=5, before=first[-1]["seq"])["records"]
     assert first + second == whole["records"][:10]
 
 
@@ -373,9 +383,8 @@ def test_setting_headers_and_words_at_once(space: Space) -> None:
     assert space.engine.validate()["errors"] == []
 
 
-def test_a_request_that_is_made_again_is_done_once(space: Space) -> None:
-    talk(space)
-    space.engine.session_commit("talk")
+def test_a_request_that_is_made_again_is_done_once(talked: Space) -> None:
+    talked.engine.session_commit("talk")
     requests: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
         ("session_fork", ("talk", "branch"), {}),
         ("session_append", ("branch",), {"type": "output", "text": "x", "id": "x"}),
@@ -389,12 +398,12 @@ def test_a_request_that_is_made_again_is_done_once(space: Space) -> None:
     for number, (method, arguments, options) in enumerate(requests):
         answers = []
         for again in (False, True, True):
-            with space.engine.sessions.requested(f"r{number}", again):
-                answers.append(getattr(space.engine, method)(*arguments, **options))
+            with talked.engine.sessions.requested(f"r{number}", again):
+                answers.append(getattr(talked.engine, method)(*arguments, **options))
             if not again:
-                length = journal_length(space)
-            assert journal_length(space) == length
-            space.reopen()
+                length = journal_length(talked)
+            assert journal_length(talked) == length
+            talked.reopen()
         assert answers[1:] == answers[:1] * 2
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +27,52 @@ from indexer.store.pack import read_pack, write_pack
 from tests.sessions.test_session_stored import everything
 from tests.support.space import Space, python
 
+NOW = 1_700_000_000_000_000_000
+
 
 @pytest.fixture
 def space() -> Iterator[Space]:
-    made = Space(clock=ManualClock(1_700_000_000_000_000_000))
+    made = Space(clock=ManualClock(NOW))
     yield made
     made.close()
+
+
+@cache
+def _prepared(prepare: Callable[[Space], object]) -> Path:
+    made = Space(clock=ManualClock(NOW))
+    prepare(made)
+    made.engine.close()
+    atexit.register(shutil.rmtree, made.base, ignore_errors=True)
+    return made.root
+
+
+@contextlib.contextmanager
+def after(prepare: Callable[[Space], object]) -> Iterator[Space]:
+    """A workspace of a test's own as a function leaves it, which is called once in a process."""
+    made = Space(copy_of=_prepared(prepare), clock=ManualClock(NOW))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def talked() -> Iterator[Space]:
+    """A workspace with one conversation of three turns."""
+    with after(talk) as made:
+        yield made
+
+
+@pytest.fixture
+def talked_twice() -> Iterator[Space]:
+    """A workspace with that conversation and a second one."""
+    with after(talk_twice) as made:
+        yield made
+
+
+@pytest.fixture
+def talked_shortly() -> Iterator[Space]:
+    """A workspace with one conversation of two turns."""
+    with after(talk_shortly) as made:
+        yield made
 
 
 def talk(space: Space, name: str = "talk", turns: int = 3) -> None:
@@ -49,6 +93,15 @@ def talk(space: Space, name: str = "talk", turns: int = 3) -> None:
     engine.session_annotate(name, f"{name}-law", "pinned")
     engine.session_group(name, offset=1, id=f"{name}-box")
     engine.session_append(name, type="output", text="unsealed \u202e text", parent=f"{name}-box")
+
+
+def talk_twice(space: Space) -> None:
+    talk(space)
+    talk(space, "second", 2)
+
+
+def talk_shortly(space: Space) -> None:
+    talk(space, turns=2)
 
 
 def exported(space: Space, name: str = "talk") -> str:
@@ -75,28 +128,26 @@ def journal_length(space: Space) -> int:
 
 
 def test_a_session_comes_back_after_a_restart_without_a_replay(
-    space: Space, monkeypatch: pytest.MonkeyPatch
+    talked: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk(space)
-    before = all_of(space)
-    kept = space.engine.sessions.open("talk").session.state
+    before = all_of(talked)
+    kept = talked.engine.sessions.open("talk").session.state
     replayed = replay_state(list(kept.records))
     assert everything(kept) == everything(replayed)
-    space.reopen()
+    talked.reopen()
     monkeypatch.setattr(Session, "replay", None)
     monkeypatch.setattr("indexer.engine.sessions.open_sessions.replay_state", None)
-    assert everything(space.engine.sessions.open("talk").session.state) == everything(replayed)
-    assert all_of(space) == before
+    assert everything(talked.engine.sessions.open("talk").session.state) == everything(replayed)
+    assert all_of(talked) == before
 
 
-def test_contents_are_stored_once(space: Space) -> None:
-    talk(space)
-    talk(space, "other")
-    rows = space.engine.database.rows("SELECT content FROM session_blobs")
+def test_contents_are_stored_once(talked: Space) -> None:
+    talk(talked, "other")
+    rows = talked.engine.database.rows("SELECT content FROM session_blobs")
     assert len(rows) == len({row[0] for row in rows})
     same = [row for row in rows if "the same answer" in row[0]]
     assert len(same) == 1
-    named = space.engine.database.rows("SELECT count(*) FROM session_records WHERE holds")
+    named = talked.engine.database.rows("SELECT count(*) FROM session_records WHERE holds")
     assert named[0][0] > len(rows)
 
 
@@ -275,10 +326,9 @@ def test_repair_without_the_database_gives_the_same_bytes(space: Space) -> None:
 
 
 def test_a_write_that_the_database_refuses_never_was(
-    space: Space, monkeypatch: pytest.MonkeyPatch
+    talked: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk(space)
-    before = exported(space)
+    before = exported(talked)
 
     def refuses(*arguments: Any) -> None:
         raise DatabaseError("it does not fit")
@@ -286,17 +336,16 @@ def test_a_write_that_the_database_refuses_never_was(
     with monkeypatch.context() as patched:
         patched.setattr(FrameStore, "record", refuses)
         with pytest.raises(DatabaseError):
-            space.engine.session_commit("talk")
-    assert exported(space) == before
-    space.reopen()
-    assert exported(space) == before
+            talked.engine.session_commit("talk")
+    assert exported(talked) == before
+    talked.reopen()
+    assert exported(talked) == before
 
 
 def test_a_write_whose_commit_fails_is_redone(
-    space: Space, monkeypatch: pytest.MonkeyPatch
+    talked: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk(space)
-    records = len(json.loads(exported(space))["records"])
+    records = len(json.loads(exported(talked))["records"])
     real = FrameStore.record
 
     def fails(store: FrameStore, batch: Any, seq: int, before_commit: Any) -> None:
@@ -306,20 +355,20 @@ def test_a_write_whose_commit_fails_is_redone(
 
     monkeypatch.setattr(FrameStore, "record", fails)
     with pytest.raises(DatabaseError):
-        space.engine.session_commit("talk")
+        talked.engine.session_commit("talk")
     with pytest.raises(DatabaseError):
-        space.engine.session_import(name="copy", data=exported(space))
+        talked.engine.session_import(name="copy", data=exported(talked))
     monkeypatch.setattr(FrameStore, "record", real)
     # In the journal it was, so it counts; the import never got that far.
-    space.engine.session_append("talk", type="output", text="after")
-    log = json.loads(exported(space))["records"]
+    talked.engine.session_append("talk", type="output", text="after")
+    log = json.loads(exported(talked))["records"]
     assert [r.get("op", r.get("operation")) for r in log[records:]] == ["seal", "append"]
-    assert [s["name"] for s in space.engine.session_list()["sessions"]] == ["talk"]
-    before = all_of(space)
-    space.reopen()
-    assert all_of(space) == before
-    space.engine.scan()
-    assert space.engine.validate()["errors"] == []
+    assert [s["name"] for s in talked.engine.session_list()["sessions"]] == ["talk"]
+    before = all_of(talked)
+    talked.reopen()
+    assert all_of(talked) == before
+    talked.engine.scan()
+    assert talked.engine.validate()["errors"] == []
 
 
 DAMAGE = {
@@ -340,36 +389,34 @@ DAMAGE = {
 }
 
 
-def test_validate_finds_every_damage(space: Space) -> None:
-    talk(space, turns=2)
-    database = space.engine.layout.database
-    space.engine.close()
+def test_validate_finds_every_damage(talked_shortly: Space) -> None:
+    database = talked_shortly.engine.layout.database
+    talked_shortly.engine.close()
     whole = database.read_bytes()
     for kind, statement in DAMAGE.items():
         database.write_bytes(whole)
         with duckdb.connect(str(database)) as connection:
             connection.execute(statement)
-        space.open()
-        found = space.engine.validate()["errors"]
+        talked_shortly.open()
+        found = talked_shortly.engine.validate()["errors"]
         assert found, kind
         assert {each["code"].split("_")[0] for each in found} == {"session"}, kind
-        space.engine.close()
+        talked_shortly.engine.close()
     database.write_bytes(whole)
-    space.open()
-    assert space.engine.validate()["errors"] == []
+    talked_shortly.open()
+    assert talked_shortly.engine.validate()["errors"] == []
 
 
 @pytest.mark.parametrize("kind", ["record", "lost node"])
-def test_repair_heals_damage(space: Space, kind: str) -> None:
-    talk(space, turns=2)
-    before = all_of(space)
-    space.engine.close()
-    with duckdb.connect(str(space.engine.layout.database)) as connection:
+def test_repair_heals_damage(talked_shortly: Space, kind: str) -> None:
+    before = all_of(talked_shortly)
+    talked_shortly.engine.close()
+    with duckdb.connect(str(talked_shortly.engine.layout.database)) as connection:
         connection.execute(DAMAGE[kind])
-    assert repair(space.root)["repaired"]
-    space.open()
-    assert all_of(space) == before
-    assert space.engine.validate()["errors"] == []
+    assert repair(talked_shortly.root)["repaired"]
+    talked_shortly.open()
+    assert all_of(talked_shortly) == before
+    assert talked_shortly.engine.validate()["errors"] == []
 
 
 def _damage_journal(space: Space, share: float) -> None:
@@ -382,52 +429,50 @@ def _damage_journal(space: Space, share: float) -> None:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.7])
-def test_a_damaged_journal_is_made_whole_from_the_database(space: Space, share: float) -> None:
-    talk(space)
-    talk(space, "second", 2)
-    before = {name: all_of(space, name) for name in ("talk", "second")}
-    space.engine.close()
-    _damage_journal(space, share)
-    assert repair(space.root)["repaired"]
-    space.open()
-    assert {name: all_of(space, name) for name in before} == before
-    assert space.engine.session_append("talk", type="output", text="goes on")["id"]
+def test_a_damaged_journal_is_made_whole_from_the_database(
+    talked_twice: Space, share: float
+) -> None:
+    before = {name: all_of(talked_twice, name) for name in ("talk", "second")}
+    talked_twice.engine.close()
+    _damage_journal(talked_twice, share)
+    assert repair(talked_twice.root)["repaired"]
+    talked_twice.open()
+    assert {name: all_of(talked_twice, name) for name in before} == before
+    assert talked_twice.engine.session_append("talk", type="output", text="goes on")["id"]
 
 
-def test_without_both_a_session_ends_before_the_damage_and_that_is_said(space: Space) -> None:
-    talk(space)
-    whole = json.loads(exported(space))["records"]
-    space.engine.close()
-    _damage_journal(space, 0.6)
-    for path in (space.root / ".merkle").glob("*.duckdb*"):
+def test_without_both_a_session_ends_before_the_damage_and_that_is_said(talked: Space) -> None:
+    whole = json.loads(exported(talked))["records"]
+    talked.engine.close()
+    _damage_journal(talked, 0.6)
+    for path in (talked.root / ".merkle").glob("*.duckdb*"):
         path.unlink()
-    done = repair(space.root)
+    done = repair(talked.root)
     assert any("session 'talk' from its record" in gone for gone in done["gone"])
-    space.open()
-    left = json.loads(exported(space))["records"]
+    talked.open()
+    left = json.loads(exported(talked))["records"]
     assert 0 < len(left) < len(whole)
     assert left == whole[: len(left)]
-    assert space.engine.validate()["errors"] == []
+    assert talked.engine.validate()["errors"] == []
 
 
-def test_packs_carry_sessions_and_bring_them_further(space: Space) -> None:
-    talk(space)
-    space.engine.scan()
-    file = space.base / "a.pack"
-    space.engine.export_pack(file)
+def test_packs_carry_sessions_and_bring_them_further(talked: Space) -> None:
+    talked.engine.scan()
+    file = talked.base / "a.pack"
+    talked.engine.export_pack(file)
     other = Space(clock=ManualClock(1_700_000_000_000_000_000))
     try:
         first = other.engine.import_pack(file)
         assert first["added"] == 1
-        assert all_of(other) == all_of(space)
+        assert all_of(other) == all_of(talked)
         assert other.engine.import_pack(file)["added"] == 0
-        space.engine.session_commit("talk")
-        space.engine.export_pack(file)
+        talked.engine.session_commit("talk")
+        talked.engine.export_pack(file)
         assert other.engine.import_pack(file)["added"] == 1
-        assert all_of(other) == all_of(space)
+        assert all_of(other) == all_of(talked)
         other.engine.session_append("talk", type="output", text="mine")
-        space.engine.session_append("talk", type="output", text="yours")
-        space.engine.export_pack(file)
+        talked.engine.session_append("talk", type="output", text="yours")
+        talked.engine.export_pack(file)
         before = all_of(other)
         assert other.engine.import_pack(file)["diverged"] == ["talk"]
         assert all_of(other) == before
@@ -437,10 +482,9 @@ def test_packs_carry_sessions_and_bring_them_further(space: Space) -> None:
         other.close()
 
 
-def test_a_pack_with_a_forged_session_is_refused(space: Space) -> None:
-    talk(space)
-    file = space.base / "a.pack"
-    space.engine.export_pack(file)
+def test_a_pack_with_a_forged_session_is_refused(talked: Space) -> None:
+    file = talked.base / "a.pack"
+    talked.engine.export_pack(file)
     records = list(read_pack(file))
     (forged,) = [record for record in records if record["kind"] == "session"]
     forged["records"][2]["content_hash"] = "0" * 64

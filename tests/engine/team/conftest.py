@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.shared.conftest import any_url, database, server, url
@@ -22,14 +24,33 @@ def user_trusts(trusted: None) -> None:
     """Here merkle.toml names the team's store, and its user has agreed."""
 
 
-@pytest.fixture
-def own_server() -> Iterator[Postgres]:
-    """A server that a test may kill."""
-    if os.environ.get("MERKLE_TEST_PG_URL"):
-        pytest.skip("a server that is named is not ours to kill")
+@pytest.fixture(scope="session")
+def killable() -> Iterator[Postgres]:
+    """The one server that tests may kill: to start what was killed takes less than a new one."""
     started = Postgres()
     yield started
     started.stop()
+
+
+@pytest.fixture
+def own_server(request: pytest.FixtureRequest) -> Postgres:
+    """A server that a test may kill, running and empty, whatever was done to it before."""
+    if os.environ.get("MERKLE_TEST_PG_URL"):
+        pytest.skip("a server that is named is not ours to kill")
+    server: Postgres = request.getfixturevalue("killable")
+    if server._process is None:
+        server.start()
+    empty(server.url)
+    return server
+
+
+def empty(url: str) -> None:
+    """Remove what the test before has left in a database, and who is still connected to it."""
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
 
 
 @pytest.fixture
@@ -44,6 +65,8 @@ def members() -> Iterator[list[Member]]:
     made: list[Member] = []
     yield made
     for member in made:
+        # What is gone is not folded before.
+        shutil.rmtree(member.base, ignore_errors=True)
         member.close()
 
 

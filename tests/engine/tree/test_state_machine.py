@@ -454,7 +454,7 @@ def test_incremental_in_memory_equals_from_nothing(
 ) -> None:
     monkeypatch.setattr(Edits, "where", str(tmp_path))
     run_state_machine_as_test(
-        EditsInMemory, settings=settings(max_examples=60, stateful_step_count=15, phases=PHASES)
+        EditsInMemory, settings=settings(max_examples=25, stateful_step_count=15, phases=PHASES)
     )
 
 
