@@ -12,6 +12,8 @@ from indexer.cli.put_frame import LONGEST
 from indexer.engine.frames.notes import MAX_BODY
 from indexer.engine.frames.read import VIEWS
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 NOTE = ["--type", "note", "--agent", "alice"]
 SECRET = "AKIA" + "QX7ZK2MB4NR6TL3W"
 HOSTILE = "fine\n\x1b[31mred\x07\r\n\ttab \u202eevil\n\nlast\x9b1m"
@@ -161,9 +163,9 @@ def test_no_body_passes_for_the_heading_of_another_frame(peopled: Path, merkle: 
     assert len([line for line in out.splitlines() if line.startswith("outline by")]) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "message"),
-    [
+def test_refusals_store_nothing(peopled: Path, merkle: Any, contents: Any) -> None:
+    before = contents(peopled / ".merkle" / "journal")
+    for text, more, message in (
         ("x", ["--agent", "nobody"], "there is no agent"),
         ("x", ["--agent", "bob"], "is a reader and cannot write"),
         ("x", ["--type", "outline"], "kept by a generator"),
@@ -174,18 +176,13 @@ def test_no_body_passes_for_the_heading_of_another_frame(peopled: Path, merkle: 
         ("x", ["--meta", f"key={SECRET}"], "the metadata looks like it holds a secret"),
         ("x", ["--meta", "DB_PASSWORD=hunter2"], "the metadata looks like it holds a secret"),
         ("x" * (LONGEST + 1), [], "more than 1048576 bytes"),
-    ],
-)
-def test_refusals_store_nothing(
-    text: str, more: list[str], message: str, peopled: Path, merkle: Any, contents: Any
-) -> None:
-    before = contents(peopled / ".merkle" / "journal")
-    ran = put(merkle, peopled, "src", text, *more)
-    assert ran.code == 2
-    assert message in ran.json["error"]["message"]
-    assert SECRET not in ran.out
-    assert "hunter2" not in ran.out
-    assert contents(peopled / ".merkle" / "journal") == before
+    ):
+        ran = put(merkle, peopled, "src", text, *more)
+        assert ran.code == 2, message
+        assert message in ran.json["error"]["message"]
+        assert SECRET not in ran.out
+        assert "hunter2" not in ran.out
+        assert contents(peopled / ".merkle" / "journal") == before, message
 
 
 def test_refusals_of_the_service_are_the_same(service: object, scanned: Path, merkle: Any) -> None:

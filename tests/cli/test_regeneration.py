@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 
 def test_one_pass_makes_what_is_declared(workspace: Path, merkle: Any) -> None:
     first = merkle("-C", workspace, "watch", "--once", "--json")

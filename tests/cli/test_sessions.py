@@ -16,6 +16,8 @@ import pytest
 from tests.support.chats import messages_of
 from tests.support.processes import Forked
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 HOSTILE = "evil\x1b[2J\u202e\x9b31m"
 
 
