@@ -21,6 +21,7 @@ import pytest
 from indexer.cli import ready, thin
 from indexer.cli.thin import ASKED
 from indexer.errors import ExitCode
+from tests.support.processes import Forked
 from tests.support.processes import run as run_forked
 from tests.support.short import SHORT
 from tests.support.waiting import wait_until
@@ -65,13 +66,13 @@ VARYING = ("seconds", "freshness_as_of")
 
 
 @contextlib.contextmanager
-def serving(workspace: Path, runtime: Path) -> Iterator[Path]:
+def serving(workspace: Path, runtime: Path, start: Any = Forked) -> Iterator[Path]:
     """A workspace with a real service and its ready process."""
     (workspace / "a.py").write_text('"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n')
     (workspace / "sub").mkdir()
     (workspace / "sub" / "b.md").write_text("# About b\n")
     here = {"XDG_RUNTIME_DIR": str(runtime), "MERKLE_SERVICE_READY": "yes"}
-    watching = subprocess.Popen(
+    watching = start(
         [*MERKLE, "-C", str(workspace), "watch", "--quiet"], env={**os.environ, **here},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -106,7 +107,7 @@ def _is_settled(status: subprocess.CompletedProcess[bytes]) -> bool:
 def served_alone(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """One of a test's own, which may do anything to it."""
     monkeypatch.setenv("MERKLE_SERVICE_READY", "yes")
-    with serving(workspace, Path(os.environ["XDG_RUNTIME_DIR"])):
+    with serving(workspace, Path(os.environ["XDG_RUNTIME_DIR"]), subprocess.Popen):
         yield workspace
 
 
@@ -276,14 +277,14 @@ def asking_for_long(served: Path) -> Iterator[subprocess.Popen[bytes]]:
             asking.kill()
 
 
-def test_an_interrupt_reaches_the_command_and_its_end_the_client(served_alone: Path) -> None:
-    with asking_for_long(served_alone) as asking:
+def test_an_interrupt_reaches_the_command_and_its_end_the_client(served: Path) -> None:
+    with asking_for_long(served) as asking:
         asking.send_signal(signal.SIGINT)
         assert asking.wait(30) == 128 + signal.SIGINT
 
 
-def test_a_command_ends_with_whoever_asked_for_it(served_alone: Path) -> None:
-    with asking_for_long(served_alone) as asking:
+def test_a_command_ends_with_whoever_asked_for_it(served: Path) -> None:
+    with asking_for_long(served) as asking:
         asking.kill()
         asking.wait(30)
 
