@@ -49,33 +49,27 @@ def test_version_alone_does_without_the_option_parser(tmp_path: Path) -> None:
     assert "click" not in modules_after("--version", cwd=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "watch", "--quiet watch", "-C . watch", "--json -C . --quiet watch --idle-exit 10m",
-        "watch --web", "watch --web 8000 --open --quiet",
-    ],
-)  # fmt: skip
 def test_a_plain_service_is_known_before_its_line_is_parsed(
-    line: str, scanned: Path, monkeypatch: pytest.MonkeyPatch
+    scanned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(scanned)
-    assert served_folder(line.split()) == str(scanned)
+    for line in (
+        "watch", "--quiet watch", "-C . watch", "--json -C . --quiet watch --idle-exit 10m",
+        "watch --web", "watch --web 8000 --open --quiet",
+    ):  # fmt: skip
+        assert served_folder(line.split()) == str(scanned), line
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_every_other_line_is_left_to_the_parser(
+    scanned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scanned)
+    for line in (
         "", "scan", "--quiet", "-C watch", "search watch", "watch --once", "watch --background",
         "watch --print-unit", "watch --help", "watch -h", "watch -C .", "watch -C.", "-C. watch",
         "watch --idle-exit=10m", "watch --no-such-option", "--no-such-option watch",
-    ],
-)  # fmt: skip
-def test_every_other_line_is_left_to_the_parser(
-    line: str, scanned: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(scanned)
-    assert served_folder(line.split()) is None
+    ):  # fmt: skip
+        assert served_folder(line.split()) is None, line
 
 
 def test_a_service_looks_before_its_line_is_parsed(scanned: Path) -> None:
@@ -171,6 +165,7 @@ def test_every_option_is_documented(name: str) -> None:
             assert option.help, f"{name} {option.opts}"
 
 
+@pytest.mark.usefixtures("kept_open")
 def test_global_options_stand_before_and_after_the_command(
     scanned: Path, merkle: Any, tmp_path: Path
 ) -> None:
