@@ -171,7 +171,7 @@ def test_ten_commands_at_once_all_succeed(scanned: Path) -> None:
 def test_six_first_commands_at_once_in_a_fresh_folder_all_succeed(workspace: Path) -> None:
     lines = (["scan"], ["init"], ["watch", "--once"], ["regenerate"], ["scan"], ["lock"])
     running = [
-        subprocess.Popen(
+        Forked(
             [sys.executable, "-m", "indexer.cli", "-C", str(workspace), *line],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
         )
