@@ -29,7 +29,7 @@ def test_the_limit_and_the_views_are_the_engines() -> None:
 
 
 def test_a_note_goes_stale_with_its_file_here_and_through_a_service(
-    anywhere: Path, merkle: Any
+    anywhere: Path, merkle: Any, kept_open: Any
 ) -> None:
     at = ("-C", anywhere)
     assert merkle(*at, "agent", "add", "alice", "--role", "writer").code == 0
@@ -51,6 +51,8 @@ def test_a_note_goes_stale_with_its_file_here_and_through_a_service(
     assert merkle(*fresh).code == 0
 
     (anywhere / "src" / "main.py").write_text("print('ebb')\n")
+    # What was written is in the index, not only in what was open.
+    kept_open.close()
     ran = merkle(*fresh)
     assert ran.code == 1
     assert "note by alice, stale (the content it was written about changed)" in ran.out
