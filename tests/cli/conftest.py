@@ -17,6 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from indexer.cli.group import cli
+from indexer.engine.workspace import Engine
+from indexer.service import workspace as opening
 from indexer.service.client import connect
 from tests.support.copies import copy_workspace
 from tests.support.processes import Forked
@@ -60,6 +62,51 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, user_folder: Path) -> Ite
         yield
 
 
+class _Kept(Engine):
+    """An index that stays open when a command lets go of it."""
+
+    def close(self) -> None:
+        pass
+
+
+class KeptOpen:
+    """The indexes that stay open from one command in this process to the next."""
+
+    def __init__(self) -> None:
+        self._engines: dict[Path, _Kept] = {}
+
+    def load(self) -> Callable[..., Engine]:
+        """In place of the function that loads the engine: it finds what is open already."""
+
+        def found(root: Path, **options: Any) -> Engine:
+            if root not in self._engines:
+                self._engines[root] = _Kept(root, **options)
+            return self._engines[root]
+
+        return found
+
+    def close(self) -> None:
+        """Let go of all: the next command opens its index anew."""
+        while self._engines:
+            Engine.close(self._engines.popitem()[1])
+
+
+_kept = KeptOpen()
+
+
+@pytest.fixture
+def kept_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[KeptOpen]:
+    """Commands in this process leave the index open for those that come after them.
+
+    For tests of what commands do and say one after the other: opening the index takes longer than
+    most of them. That each can open it alone is for tests without this, and what is a process of
+    its own, or a service, finds it free.
+    """
+    monkeypatch.setattr(opening, "_load_engine", _kept.load)
+    yield _kept
+    _kept.close()
+
+
 @pytest.fixture
 def process(tmp_path: Path) -> Merkle:
     """Run `merkle` as a process of its own."""
@@ -68,6 +115,7 @@ def process(tmp_path: Path) -> Merkle:
         *arguments: str | bytes | Path, cwd: Path = tmp_path, stdin: bytes = b"", **env: str
     ) -> Ran:
         assert not {name for name in env if name.startswith(("PYTHON", "LC_", "TZ"))}, "started()"
+        _kept.close()
         line = ["-m", "indexer.cli", *arguments]
         return Ran(*run_forked(line, cwd=cwd, stdin=stdin, env={**os.environ, **env}))
 
@@ -79,6 +127,7 @@ def started(tmp_path: Path) -> Merkle:
     """The same from a start of its own, where it matters what Python reads and loads at one."""
 
     def run(*arguments: str | Path, cwd: Path = tmp_path, **env: str) -> Ran:
+        _kept.close()
         done = subprocess.run(
             [sys.executable, "-m", "indexer.cli", *arguments],
             cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
@@ -126,6 +175,7 @@ def scanned(workspace: Path, made: Path, merkle: Merkle) -> Path:
     """The small workspace, indexed."""
     if not (made / "scanned").exists():
         assert merkle("-C", workspace, "scan").code == 0
+        _kept.close()
         shutil.move(workspace, made / "scanned")
     return copy_workspace(made / "scanned", workspace)
 
@@ -133,6 +183,7 @@ def scanned(workspace: Path, made: Path, merkle: Merkle) -> Path:
 @pytest.fixture
 def service(scanned: Path) -> Iterator[subprocess.Popen[str]]:
     """A service for the small workspace in a process of its own, its frames made."""
+    _kept.close()
     running = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(scanned), "watch"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -167,6 +218,7 @@ def peopled(workspace: Path, made: Path, merkle: Merkle, request: pytest.Fixture
         for name, role in (("alice", "writer"), ("bob", "reader"), ("carol", "synthesis")):
             assert merkle("-C", workspace, "agent", "add", name, "--role", role).code == 0
         assert merkle("-C", workspace, "regenerate").code == 0
+        _kept.close()
         shutil.move(workspace, made / "peopled")
     return copy_workspace(made / "peopled", workspace)
 

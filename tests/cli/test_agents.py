@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from indexer.cli.agent import ROLES
 from indexer.engine.frames import agents
+
+pytestmark = pytest.mark.usefixtures("kept_open")
 
 
 def test_the_roles_are_the_engines() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 NAMES = "src\nREADME.md\n\nnowhere\n../outside\n./src/main.py"
 
 

@@ -139,9 +139,9 @@ def test_it_is_installed_once_and_taken_out_without_a_trace(
 
 
 def test_a_folder_without_an_index_is_left_alone(
-    program: None, tmp_path: Path, started: Any
+    program: None, tmp_path: Path, process: Any
 ) -> None:
     environment = {"_MERKLE_COMPLETE": "bash_complete", "COMP_CWORD": "4"}
-    ran = started(COMP_WORDS="merkle get-node . --agent a", cwd=tmp_path, **environment)
+    ran = process(COMP_WORDS="merkle get-node . --agent a", cwd=tmp_path, **environment)
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
     assert not (tmp_path / ".merkle").exists()

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 
 def test_an_empty_answer_says_why(scanned: Path, merkle: Any) -> None:
     for line, why in (
@@ -113,23 +115,20 @@ def test_record_replay_and_diff(peopled: Path, merkle: Any) -> None:
     assert merkle("-C", peopled, "validate").code == 0
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_wrong_use_is_refused_and_changes_nothing(
+    peopled: Path, merkle: Any, contents: Any
+) -> None:
+    before = contents(peopled / ".merkle" / "journal")
+    for line in (
         ["compose", "nowhere"], ["compose", "--order", "nowhere"], ["compose", "--query", " "],
         ["compose", "--source", "parents"], ["compose", "--since", "soon"], ["replay", "ffffffff"],
         ["replay", "no"], ["compose", "--budget", "-1"], ["diff", "manifest:ffffff", "@-0"],
         ["get-node", "src", "--view", "relevance"],
-    ],
-)  # fmt: skip
-def test_wrong_use_is_refused_and_changes_nothing(
-    peopled: Path, merkle: Any, contents: Any, line: list[str]
-) -> None:
-    before = contents(peopled / ".merkle" / "journal")
-    ran = merkle("-C", peopled, "--json", *line)
-    assert ran.code == 2
-    assert ran.json["error"]["message"]
-    assert contents(peopled / ".merkle" / "journal") == before
+    ):  # fmt: skip
+        ran = merkle("-C", peopled, "--json", *line)
+        assert ran.code == 2, line
+        assert ran.json["error"]["message"], line
+        assert contents(peopled / ".merkle" / "journal") == before, line
 
 
 def test_compose_before_any_scan_could_not_be_done(workspace: Path, merkle: Any) -> None:

@@ -13,20 +13,22 @@ from tests.support.copies import copy_workspace
 
 
 @pytest.fixture
-def below(peopled: Path, made: Path, merkle: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def below(
+    peopled: Path, made: Path, merkle: Any, kept_open: Any, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The folder that we are in, with a file of a name that is also at the root."""
     if not (made / "below").exists():
         (peopled / "src" / "README.md").write_text("# Source\n")
         assert merkle("-C", peopled, "watch", "--once").code == 0
+        kept_open.close()
         shutil.copytree(peopled, made / "below", symlinks=True)
     copy_workspace(made / "below", peopled)
     monkeypatch.chdir(peopled / "src")
     return peopled / "src"
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
+def test_a_path_is_found_from_where_it_is_typed(below: Path, merkle: Any) -> None:
+    for typed, meant in (
         ("main.py", "src/main.py"),
         ("deep/table.csv", "src/deep/table.csv"),
         ("README.md", "README.md"),
@@ -37,14 +39,10 @@ def below(peopled: Path, made: Path, merkle: Any, monkeypatch: pytest.MonkeyPatc
         ("src/main.py", "src/main.py"),
         ("path:src/main.py", "src/main.py"),
         ("deep/../main.py", "src/main.py"),
-    ],
-)
-def test_a_path_is_found_from_where_it_is_typed(
-    typed: str, meant: str, below: Path, merkle: Any
-) -> None:
-    ran = merkle("get-node", typed, "--json")
-    assert ran.code == 0, ran.out
-    assert ran.json["path"] == meant
+    ):
+        ran = merkle("get-node", typed, "--json")
+        assert ran.code == 0, ran.out
+        assert ran.json["path"] == meant, typed
 
 
 def test_an_absolute_path_is_one_of_the_workspace(
@@ -60,9 +58,9 @@ def test_an_absolute_path_is_one_of_the_workspace(
     assert "hint: " in ran.err
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_every_command_that_takes_a_node_does_so(below: Path, merkle: Any) -> None:
+    (below / "note.txt").write_text("Read this.")
+    for line in (
         ["list-frames", "main.py"],
         ["get-head", "main.py"],
         ["explain", "main.py"],
@@ -73,13 +71,10 @@ def test_an_absolute_path_is_one_of_the_workspace(
         ["export", "x.pack", "deep"],
         ["invalidate", "main.py"],
         ["status", "--why-ignored", "main.py"],
-    ],
-)
-def test_every_command_that_takes_a_node_does_so(line: list[str], below: Path, merkle: Any) -> None:
-    (below / "note.txt").write_text("Read this.")
-    ran = merkle(*line, "--json")
-    assert ran.code == 0, ran.out
-    assert ran.json.get("path") in (None, "src/main.py")
+    ):
+        ran = merkle(*line, "--json")
+        assert ran.code == 0, ran.out
+        assert ran.json.get("path") in (None, "src/main.py"), line
 
 
 def test_names_from_a_pipe_are_those_of_the_workspace(below: Path, process: Any) -> None:

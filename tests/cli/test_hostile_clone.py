@@ -21,6 +21,8 @@ from indexer.service.client import connect
 from indexer.store import binding
 from indexer.store.journal import Journal
 from indexer.store.layout import Layout
+from tests.support.copies import copy_workspace
+from tests.support.processes import Forked
 
 NAMES = (
     "lock", ".gitignore", "format.json", "format.json.new", "noted", "socket", "service.log",
@@ -39,13 +41,15 @@ Merkle = Callable[..., Any]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, made: Path) -> Path:
     """Somebody's files beside the workspace."""
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / "diary").write_text("dear diary\n")
-    with duckdb.connect(str(folder / "data.duckdb")) as database:
-        database.execute("CREATE TABLE mine AS SELECT 42 AS answer")
+    if not (made / "data.duckdb").exists():
+        with duckdb.connect(str(made / "data.duckdb")) as database:
+            database.execute("CREATE TABLE mine AS SELECT 42 AS answer")
+    shutil.copy(made / "data.duckdb", folder)
     (folder / "things").mkdir()
     (folder / "things" / "thing").write_text("a thing\n")
     return folder
@@ -98,19 +102,24 @@ def symlink(target: Path, link: Path) -> None:
 # -- links
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_a_link_in_a_clone_is_refused_and_leads_nowhere(
-    name: str, scanned: Path, home: Path, tmp_path: Path, process: Merkle
+    scanned: Path, home: Path, tmp_path: Path, merkle: Merkle
 ) -> None:
-    put_link(scanned, name, target_of(name, home), symlink)
-    clone = cloned(scanned, tmp_path / "clone")
-    assert (clone / ".merkle" / name).is_symlink()
-    before = seen(home), seen(clone / ".merkle")
-    ran = process("-C", clone, "status")
-    assert ran.code == 3
-    assert f".merkle/{name} is a link" in ran.err
-    assert "hint: remove it with `rm`" in ran.err
-    assert (seen(home), seen(clone / ".merkle")) == before
+    # One repository with a workspace for each link: it is the links that are one by one.
+    for number, name in enumerate(NAMES):
+        root = tmp_path / "all" / str(number)
+        shutil.copytree(scanned, root)
+        put_link(root, name, target_of(name, home), symlink)
+    clones = cloned(tmp_path / "all", tmp_path / "clones")
+    for number, name in enumerate(NAMES):
+        clone = clones / str(number)
+        assert (clone / ".merkle" / name).is_symlink()
+        before = seen(home), seen(clone / ".merkle")
+        ran = merkle("-C", clone, "status")
+        assert ran.code == 3, name
+        assert f".merkle/{name} is a link" in ran.err
+        assert "hint: remove it with `rm`" in ran.err
+        assert (seen(home), seen(clone / ".merkle")) == before, name
 
 
 def refused_by_all(
@@ -211,11 +220,14 @@ def note(root: Path) -> list[str | Path]:
 
 
 @pytest.fixture
-def noted(peopled: Path, merkle: Merkle) -> Path:
+def noted(workspace: Path, made: Path, merkle: Merkle, request: pytest.FixtureRequest) -> Path:
     """The small workspace with a note and a session."""
-    assert merkle(*note(peopled), stdin="A good note").code == 0
-    assert merkle("-C", peopled, "session", "new", "talk").code == 0
-    return peopled
+    if not (made / "noted").exists():
+        peopled = request.getfixturevalue("peopled")
+        assert merkle(*note(peopled), stdin="A good note").code == 0
+        assert merkle("-C", peopled, "session", "new", "talk").code == 0
+        shutil.move(peopled, made / "noted")
+    return copy_workspace(made / "noted", workspace)
 
 
 def changed_bodies(root: Path) -> None:
@@ -426,7 +438,7 @@ def test_a_changed_content_of_a_session_is_never_shown(noted: Path, merkle: Merk
 @pytest.fixture
 def watched(peopled: Path) -> Iterator[Path]:
     """The small workspace with its agents, and a service that answers."""
-    running = subprocess.Popen(
+    running = Forked(
         [sys.executable, "-m", "indexer.cli", "-C", str(peopled), "watch"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

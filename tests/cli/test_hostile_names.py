@@ -215,12 +215,8 @@ def test_completion_hands_no_name_of_ours_to_the_shell(hostile: Path, process: A
         # For fish it is what was typed so far, for the others the number of the word.
         word = "" if shell == "fish" else "2"
         words = {"COMP_WORDS": "merkle get-node ", "COMP_CWORD": word, "COMP_TYPE": "9"}
-        environment = {**os.environ, **words, "_MERKLE_COMPLETE": f"{shell}_complete"}
-        ran = subprocess.run(
-            [sys.executable, "-m", "indexer.cli"], cwd=hostile, env=environment,
-            capture_output=True, text=True,
-        )  # fmt: skip
+        ran = process(cwd=hostile, **words, _MERKLE_COMPLETE=f"{shell}_complete")
         # That a file is wanted, and nothing else.
-        assert (ran.returncode, ran.stdout.strip(" ,_\n"), ran.stderr) == (0, "file", ""), shell
-        assert hidden_in(ran.stdout) == set(), shell
-        assert not any(name in ran.stdout for name in ("bidi", "csi", "quote"))
+        assert (ran.code, ran.out.strip(" ,_\n"), ran.err) == (0, "file", ""), shell
+        assert hidden_in(ran.out) == set(), shell
+        assert not any(name in ran.out for name in ("bidi", "csi", "quote"))

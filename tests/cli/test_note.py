@@ -14,6 +14,8 @@ import pytest
 
 from indexer.service.person import as_id, person
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 CODE = "class Gauge:\n    def read(self):\n        return 1\n"
 
 
@@ -80,26 +82,21 @@ def test_notes_go_through_a_file(scanned: Path, merkle: Any, tmp_path: Path) -> 
     assert (again.json["notes"], again.json["added"]) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_what_is_no_note_is_refused(scanned: Path, merkle: Any) -> None:
+    import re
+
+    for line, said in (
         (("note",), "give NODE"),
         (("note", "src", "x", "--withdraw", "abcdef"), "give NODE"),
         (("note", "src", ""), "the content is empty"),
         (("note", "src"), "the content is empty"),
         (("note", "nowhere", "x"), "nowhere"),
         (("note", "--withdraw", "abcdef"), "there is no agent|no frame"),
-    ],
-)
-def test_what_is_no_note_is_refused(
-    scanned: Path, merkle: Any, line: tuple[str, ...], said: str
-) -> None:
-    import re
-
-    ran = merkle("-C", scanned, *line)
-    assert ran.code == 2
-    assert re.search(said, ran.err), ran.err
-    assert merkle("-C", scanned, "--json", "agent", "list").json["agents"] == []
+    ):
+        ran = merkle("-C", scanned, *line)
+        assert ran.code == 2, line
+        assert re.search(said, ran.err), ran.err
+        assert merkle("-C", scanned, "--json", "agent", "list").json["agents"] == [], line
 
 
 def test_an_editor_is_opened_on_a_terminal(

@@ -12,6 +12,8 @@ from indexer.cli.put_frame import LONGEST
 from indexer.engine.frames.notes import MAX_BODY
 from indexer.engine.frames.read import VIEWS
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 NOTE = ["--type", "note", "--agent", "alice"]
 SECRET = "AKIA" + "QX7ZK2MB4NR6TL3W"
 HOSTILE = "fine\n\x1b[31mred\x07\r\n\ttab \u202eevil\n\nlast\x9b1m"
@@ -27,7 +29,7 @@ def test_the_limit_and_the_views_are_the_engines() -> None:
 
 
 def test_a_note_goes_stale_with_its_file_here_and_through_a_service(
-    anywhere: Path, merkle: Any
+    anywhere: Path, merkle: Any, kept_open: Any
 ) -> None:
     at = ("-C", anywhere)
     assert merkle(*at, "agent", "add", "alice", "--role", "writer").code == 0
@@ -49,6 +51,8 @@ def test_a_note_goes_stale_with_its_file_here_and_through_a_service(
     assert merkle(*fresh).code == 0
 
     (anywhere / "src" / "main.py").write_text("print('ebb')\n")
+    # What was written is in the index, not only in what was open.
+    kept_open.close()
     ran = merkle(*fresh)
     assert ran.code == 1
     assert "note by alice, stale (the content it was written about changed)" in ran.out
@@ -161,9 +165,9 @@ def test_no_body_passes_for_the_heading_of_another_frame(peopled: Path, merkle: 
     assert len([line for line in out.splitlines() if line.startswith("outline by")]) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "message"),
-    [
+def test_refusals_store_nothing(peopled: Path, merkle: Any, contents: Any) -> None:
+    before = contents(peopled / ".merkle" / "journal")
+    for text, more, message in (
         ("x", ["--agent", "nobody"], "there is no agent"),
         ("x", ["--agent", "bob"], "is a reader and cannot write"),
         ("x", ["--type", "outline"], "kept by a generator"),
@@ -174,18 +178,13 @@ def test_no_body_passes_for_the_heading_of_another_frame(peopled: Path, merkle: 
         ("x", ["--meta", f"key={SECRET}"], "the metadata looks like it holds a secret"),
         ("x", ["--meta", "DB_PASSWORD=hunter2"], "the metadata looks like it holds a secret"),
         ("x" * (LONGEST + 1), [], "more than 1048576 bytes"),
-    ],
-)
-def test_refusals_store_nothing(
-    text: str, more: list[str], message: str, peopled: Path, merkle: Any, contents: Any
-) -> None:
-    before = contents(peopled / ".merkle" / "journal")
-    ran = put(merkle, peopled, "src", text, *more)
-    assert ran.code == 2
-    assert message in ran.json["error"]["message"]
-    assert SECRET not in ran.out
-    assert "hunter2" not in ran.out
-    assert contents(peopled / ".merkle" / "journal") == before
+    ):
+        ran = put(merkle, peopled, "src", text, *more)
+        assert ran.code == 2, message
+        assert message in ran.json["error"]["message"]
+        assert SECRET not in ran.out
+        assert "hunter2" not in ran.out
+        assert contents(peopled / ".merkle" / "journal") == before, message
 
 
 def test_refusals_of_the_service_are_the_same(service: object, scanned: Path, merkle: Any) -> None:

@@ -6,6 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 NOTE = ["--type", "note", "--agent", "alice"]
 
 

@@ -30,41 +30,35 @@ EVERY = (
 Contents = Callable[[Path], dict[str, bytes]]
 
 
-@pytest.mark.parametrize("line", READING[1:])
-def test_not_a_workspace_is_5_and_nothing_is_made(
-    line: list[str], tmp_path: Path, merkle: Any
-) -> None:
-    ran = merkle("-C", tmp_path, "--json", *line)
-    assert ran.code == 5
-    assert ran.json["error"]["code"] == "no_workspace"
-    assert not (tmp_path / ".merkle").exists()
+def test_not_a_workspace_is_5_and_nothing_is_made(tmp_path: Path, merkle: Any) -> None:
+    for line in READING[1:]:
+        ran = merkle("-C", tmp_path, "--json", *line)
+        assert ran.code == 5, line
+        assert ran.json["error"]["code"] == "no_workspace", line
+        assert not (tmp_path / ".merkle").exists(), line
 
 
-@pytest.mark.parametrize("line", [*EVERY, ["init"]])
-def test_a_newer_format_is_left_untouched(
-    line: list[str], scanned: Path, merkle: Any, contents: Contents
-) -> None:
+def test_a_newer_format_is_left_untouched(scanned: Path, merkle: Any, contents: Contents) -> None:
     newer = {"format": 99, "hash": "xxh3_128", "more": True}
     (scanned / ".merkle" / "format.json").write_text(json.dumps(newer))
     before = contents(scanned)
-    ran = merkle("-C", scanned, "--json", *line)
-    assert ran.code == 3
-    assert ran.json["error"]["code"] == "newer_store"
-    assert "upgrade" in ran.json["error"]["hint"]
-    assert contents(scanned) == before
+    for line in (*EVERY, ["init"]):
+        ran = merkle("-C", scanned, "--json", *line)
+        assert ran.code == 3, line
+        assert ran.json["error"]["code"] == "newer_store", line
+        assert "upgrade" in ran.json["error"]["hint"], line
+        assert contents(scanned) == before, line
 
 
-@pytest.mark.parametrize("line", EVERY)
-def test_a_newer_schema_is_left_untouched(
-    line: list[str], scanned: Path, merkle: Any, contents: Contents
-) -> None:
+def test_a_newer_schema_is_left_untouched(scanned: Path, merkle: Any, contents: Contents) -> None:
     with duckdb.connect(str(scanned / ".merkle" / "index.duckdb")) as database:
         database.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
     before = contents(scanned)
-    ran = merkle("-C", scanned, "--json", *line)
-    assert ran.code == 3
-    assert ran.json["error"]["code"] == "newer_store"
-    assert contents(scanned) == before
+    for line in EVERY:
+        ran = merkle("-C", scanned, "--json", *line)
+        assert ran.code == 3, line
+        assert ran.json["error"]["code"] == "newer_store", line
+        assert contents(scanned) == before, line
 
 
 def test_doctor_tells_about_a_newer_store(scanned: Path, merkle: Any) -> None:
@@ -87,18 +81,18 @@ def damage_all(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [damage_head, damage_all])
 def test_a_damaged_database_is_kept_and_put_aside_on_request(
-    damage: Callable[[Path], None], scanned: Path, process: Any, contents: Contents
+    damage: Callable[[Path], None], scanned: Path, merkle: Any, contents: Contents
 ) -> None:
-    root = process("-C", scanned, "log", "--json").json["roots"][0]["root"]
+    root = merkle("-C", scanned, "log", "--json").json["roots"][0]["root"]
     database = scanned / ".merkle" / "index.duckdb"
     damage(database)
     damaged = database.read_bytes()
     before = contents(scanned)
     for line in EVERY:
-        ran = process("-C", scanned, *line)
+        ran = merkle("-C", scanned, *line)
         assert ran.code == 4, line
         assert "merkle doctor" in ran.err
-    ran = process("-C", scanned, "doctor", "--json")
+    ran = merkle("-C", scanned, "doctor", "--json")
     assert ran.code == 4
     assert ran.json["healthy"] is False
     advice = next(check for check in ran.json["checks"] if check["name"] == "database")["advice"]
@@ -107,7 +101,7 @@ def test_a_damaged_database_is_kept_and_put_aside_on_request(
     assert contents(scanned) == before
 
     (scanned / ".merkle" / "index.duckdb.wal").write_bytes(b"wal")
-    ran = process("-C", scanned, "doctor", "--quarantine", "--json")
+    ran = merkle("-C", scanned, "doctor", "--quarantine", "--json")
     assert ran.code == 0
     moved = {path: (scanned / path).read_bytes() for path in ran.json["quarantined"]}
     assert moved == {
@@ -115,12 +109,12 @@ def test_a_damaged_database_is_kept_and_put_aside_on_request(
         ".merkle/quarantine/database-1/index.duckdb.wal": b"wal",
     }
     assert not database.exists()
-    ran = process("-C", scanned, "scan", "--json")
+    ran = merkle("-C", scanned, "scan", "--json")
     assert ran.code == 0
     assert ran.json["root"] == root
 
     damage(database)
-    assert process("-C", scanned, "doctor", "--quarantine").code == 0
+    assert merkle("-C", scanned, "doctor", "--quarantine").code == 0
     assert (scanned / ".merkle" / "quarantine" / "database-2" / "index.duckdb").exists()
     assert (
         scanned / ".merkle" / "quarantine" / "database-1" / "index.duckdb"
@@ -177,7 +171,7 @@ def test_ten_commands_at_once_all_succeed(scanned: Path) -> None:
 def test_six_first_commands_at_once_in_a_fresh_folder_all_succeed(workspace: Path) -> None:
     lines = (["scan"], ["init"], ["watch", "--once"], ["regenerate"], ["scan"], ["lock"])
     running = [
-        subprocess.Popen(
+        Forked(
             [sys.executable, "-m", "indexer.cli", "-C", str(workspace), *line],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/",
         )
@@ -201,20 +195,20 @@ def test_a_read_only_folder_without_an_index(
 
 
 def test_a_read_only_folder_with_an_index(
-    scanned: Path, process: Any, read_only: Callable[[Path], None], contents: Contents
+    scanned: Path, merkle: Any, read_only: Callable[[Path], None], contents: Contents
 ) -> None:
     before = contents(scanned)
     read_only(scanned)
     for line in EVERY:
-        ran = process("-C", scanned, *line)
+        ran = merkle("-C", scanned, *line)
         if line in READING:
             assert ran.code in (0, 1) or "has no frame" in ran.err, (line, ran.err)
         elif line != ["invalidate", "src"]:  # There is no frame to invalidate, so nothing to write.
             assert ran.code == 3, line
             assert ran.err.startswith("error: ")
         assert "Traceback" not in ran.err
-    assert "read-only" in process("-C", scanned, "status").out
-    ran = process("-C", scanned, "doctor")
+    assert "read-only" in merkle("-C", scanned, "status").out
+    ran = merkle("-C", scanned, "doctor")
     assert ran.code == 1
     assert ".merkle is on a read-only file system" in ran.out
     assert contents(scanned) == before
@@ -233,18 +227,17 @@ def test_a_workspace_copied_elsewhere_works_once_it_is_adopted(
     assert roots[0] == roots[1]
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("src/main", "src/main.py"), ("src/mian.py", "src/main.py"), ("READNE.md", "README.md")],
-)
-def test_a_mistyped_path_is_answered_with_its_neighbour(
-    typed: str, meant: str, scanned: Path, merkle: Any
-) -> None:
-    ran = merkle("-C", scanned, "get-node", typed)
-    assert ran.code == 2
-    assert f"{typed} is not in the index; did you mean {meant}?" in ran.err
+@pytest.mark.usefixtures("kept_open")
+def test_a_mistyped_path_is_answered_with_its_neighbour(scanned: Path, merkle: Any) -> None:
+    for typed, meant in (
+        ("src/main", "src/main.py"), ("src/mian.py", "src/main.py"), ("READNE.md", "README.md"),
+    ):  # fmt: skip
+        ran = merkle("-C", scanned, "get-node", typed)
+        assert ran.code == 2, typed
+        assert f"{typed} is not in the index; did you mean {meant}?" in ran.err
 
 
+@pytest.mark.usefixtures("kept_open")
 def test_a_path_unlike_any_other_gets_no_guess(scanned: Path, merkle: Any) -> None:
     for typed in ("nowhere", "not/there/either"):
         assert f"{typed} is not in the index\n" in merkle("-C", scanned, "get-node", typed).err

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 
 def test_one_pass_makes_what_is_declared(workspace: Path, merkle: Any) -> None:
     first = merkle("-C", workspace, "watch", "--once", "--json")
@@ -67,7 +69,9 @@ def test_a_folder_above_stale_frames_is_not_made_and_says_so(peopled: Path, merk
     assert merkle(*at, "--json", "regenerate", "src").json["regenerated"] == 1
 
 
-def test_a_scope_is_regenerated_here_and_through_a_service(anywhere: Path, merkle: Any) -> None:
+def test_a_scope_is_regenerated_here_and_through_a_service(
+    anywhere: Path, merkle: Any, kept_open: Any
+) -> None:
     at = ("-C", anywhere)
     assert merkle(*at, "regenerate").code == 0
     ran = merkle(*at, "--json", "invalidate", "src", "--type", "outline")
@@ -76,6 +80,7 @@ def test_a_scope_is_regenerated_here_and_through_a_service(anywhere: Path, merkl
     assert found["frame_id"]
     assert {"frame_id", "generated", "reused", "frames"} <= found.keys()
     assert merkle(*at, "regenerate", "src", "--recursive", "--type", "outline").code == 0
+    kept_open.close()
     (head,) = merkle(*at, "--json", "get-head", "src").json["heads"]
     assert (head["frame_id"], head["freshness"]) == (found["frame_id"], "fresh")
     chain = merkle(*at, "--json", "explain", "src").json["chain"]

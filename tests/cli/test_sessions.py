@@ -16,6 +16,8 @@ import pytest
 from tests.support.chats import messages_of
 from tests.support.processes import Forked
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 HOSTILE = "evil\x1b[2J\u202e\x9b31m"
 
 
@@ -40,7 +42,9 @@ class Talk:
         return self.json("append", "--type", "dialogue", "--text", text, *arguments)
 
 
-def test_a_conversation_by_commands(anywhere: Path, merkle: Any, tmp_path: Path) -> None:
+def test_a_conversation_by_commands(
+    anywhere: Path, merkle: Any, tmp_path: Path, kept_open: Any
+) -> None:
     talk = Talk(anywhere, merkle)
     assert talk.json("new", "--budget", "1000", "--max-nodes", "50") == {
         "name": "talk",
@@ -91,6 +95,9 @@ def test_a_conversation_by_commands(anywhere: Path, merkle: Any, tmp_path: Path)
         "id": "hello", "role": "user", "kind": "text", "content": "hello",
     }  # fmt: skip
     whole = ok(talk.run("export")).out
+    # All of it is in the index, not only in what was open.
+    kept_open.close()
+    assert talk.run("export").out == whole
     (tmp_path / "talk.json").write_text(whole)
     again = Talk(anywhere, merkle, "again")
     taken = ok(
@@ -325,7 +332,7 @@ def test_secrets_are_refused_with_the_words_of_put_frame(
     ok(merkle(*again, "--allow-secrets"))
 
 
-def test_keeping_sessions_by_commands(anywhere: Path, merkle: Any) -> None:
+def test_keeping_sessions_by_commands(anywhere: Path, merkle: Any, kept_open: Any) -> None:
     ok(merkle("-C", anywhere, "agent", "add", "ann", "--role", "writer"))
     talk = Talk(anywhere, merkle)
     talk.json("new", "--agent", "ann")
@@ -353,6 +360,7 @@ def test_keeping_sessions_by_commands(anywhere: Path, merkle: Any) -> None:
     assert branch.json("rename", "twig") == {"name": "twig", "was": "branch"}
     twig = Talk(anywhere, merkle, "twig")
     assert "session restore twig" in ok(twig.run("delete")).out
+    kept_open.close()
     assert twig.run("show").code == 2
     listed = ok(merkle("-C", anywhere, "session", "list", "--deleted", "--json")).json
     assert [one["name"] for one in listed["sessions"]] == ["twig"]
@@ -365,6 +373,7 @@ def test_keeping_sessions_by_commands(anywhere: Path, merkle: Any) -> None:
     assert [line.strip() for line in shown if line.startswith("      ")] == [
         "--- older", "+++ newer", "@@ -1 +1 @@", "-Be brief.", "+Be very brief.",
     ]  # fmt: skip
+    kept_open.close()
     shown = ok(talk.run("log")).out
     for words in ("What changed?", "a first try", "it matters", "ann", "merge", "replace"):
         assert words in shown, words
@@ -374,7 +383,7 @@ def test_keeping_sessions_by_commands(anywhere: Path, merkle: Any) -> None:
     assert (merged["author"], merged["of"]) == ("ann", "branch")
 
 
-def test_what_is_sent_by_commands(anywhere: Path, merkle: Any) -> None:
+def test_what_is_sent_by_commands(anywhere: Path, merkle: Any, kept_open: Any) -> None:
     talk = Talk(anywhere, merkle)
     ok(talk.run("new"))
     chat = messages_of("openai")[:6]
@@ -388,6 +397,7 @@ def test_what_is_sent_by_commands(anywhere: Path, merkle: Any) -> None:
     attempt = talk.json("attempt", "a1", *begun, "--sent-sha256", digest)["attempt"]
     assert attempt["sent"]["sha256"] == digest
     assert talk.run("attempt", "a2", *begun, "--sent-sha256", "0" * 64).code == 3
+    kept_open.close()
     ok(talk.run("commit"))
     ok(talk.run("append", "--type", "tool_io", "--direction", "call", "--name", "t", "--call-id",
                 "c", "--payload", "{}"))  # fmt: skip

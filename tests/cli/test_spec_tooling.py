@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.copies import copy_workspace
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 TOOLS = (
     ["scan"], ["validate"], ["validate", "--locked"], ["lock"], ["report", "-"], ["prove", "src"],
     ["get-node", "src"], ["diff", "@-0", "@-0"],
@@ -18,7 +20,7 @@ TOOLS = (
 
 
 @pytest.fixture
-def two(workspace: Path, tmp_path: Path, made: Path, merkle: Any) -> list[Path]:
+def two(workspace: Path, tmp_path: Path, made: Path, merkle: Any, kept_open: Any) -> list[Path]:
     """The same content in two places, indexed and locked in both."""
     places = {"first": workspace, "second": tmp_path / "other"}
     if not (made / "first").exists():
@@ -27,6 +29,7 @@ def two(workspace: Path, tmp_path: Path, made: Path, merkle: Any) -> list[Path]:
             assert merkle("-C", made / name, "init", "--hash", "sha256").code == 0
             assert merkle("-C", made / name, "watch", "--once").code == 0
             assert merkle("-C", made / name, "lock").code == 0
+        kept_open.close()
     return [copy_workspace(made / name, root) for name, root in places.items()]
 
 

@@ -13,6 +13,8 @@ from indexer.core.quiet_git import git_command, git_environment
 from indexer.engine.make.events import Event
 from indexer.service.batch_lines import BatchLines, batch_line
 
+pytestmark = pytest.mark.usefixtures("kept_open")
+
 
 def commit(folder: Path) -> None:
     for line in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from indexer.core.frames import frame_id
 from indexer.engine.frames.agents import AgentError
 from indexer.engine.frames.roles import ROLES
 from indexer.errors import MalformedError, UsageError
-from tests.cli.conftest import made, merkle, peopled, scanned, service, workspace
+from tests.cli.conftest import kept_open, made, merkle, peopled, scanned, service, workspace
 from tests.conformance import (
     engine_agents,
     engine_ci,
@@ -236,6 +236,14 @@ test_recency = statement("§5 Policies 1", ruled="DESIGN §4")(
 )
 
 
+@pytest.fixture(scope="module")
+def shown(template: Path) -> Iterator[Space]:
+    """The project for the tests that only look at it."""
+    made = Space(copy_of=template)
+    yield made
+    made.close()
+
+
 # -- §1 agents
 
 
@@ -349,10 +357,10 @@ def test_the_same_request_has_the_same_answer(project: Space) -> None:
 
 
 @statement("§2 Requirements 4")
-def test_nothing_is_kept_between_requests(project: Space) -> None:
-    first = project.engine.get_node(FILE, max_frames=1)
-    project.engine.get_node(SIBLING, view="agent", max_frames=0)
-    assert project.engine.get_node(FILE, max_frames=1) == first
+def test_nothing_is_kept_between_requests(shown: Space) -> None:
+    first = shown.engine.get_node(FILE, max_frames=1)
+    shown.engine.get_node(SIBLING, view="agent", max_frames=0)
+    assert shown.engine.get_node(FILE, max_frames=1) == first
 
 
 @statement("§2 Requirements 5")
@@ -385,11 +393,11 @@ def test_children_come_before_parents(project: Space) -> None:
 
 
 @statement("§3 Requirements 3")
-def test_a_synthesis_names_its_type(project: Space) -> None:
+def test_a_synthesis_names_its_type(shown: Space) -> None:
     parameter = inspect.signature(AgentAdapter.synthesize).parameters["frame_type"]
     assert parameter.default is inspect.Parameter.empty
     with pytest.raises(UsageError, match="no frame type"):
-        project.engine.synthesize("src", frame_type="Not A Type")
+        shown.engine.synthesize("src", frame_type="Not A Type")
 
 
 @statement("§3 Requirements 4")
@@ -401,17 +409,17 @@ def test_a_neighbour_changes_nothing(project: Space) -> None:
 
 
 @statement("§3 Requirements 5")
-def test_the_basis_names_every_child(project: Space) -> None:
-    found = project.engine.get_frame(project.frame("src/one")["frame_id"])
+def test_the_basis_names_every_child(shown: Space) -> None:
+    found = shown.engine.get_frame(shown.frame("src/one")["frame_id"])
     named = {one["input"]: one["id"] for one in found["inputs"]}
-    assert named[FILE] == project.frame(FILE)["frame_id"]
-    assert named[SIBLING] == project.frame(SIBLING)["frame_id"]
+    assert named[FILE] == shown.frame(FILE)["frame_id"]
+    assert named[SIBLING] == shown.frame(SIBLING)["frame_id"]
 
 
 @statement("§3 Algorithm 1")
-def test_all_children_are_collected(project: Space) -> None:
-    found = project.engine.get_frame(project.frame("src/one")["frame_id"])
-    children = project.engine.get_node("src/one")["children"]
+def test_all_children_are_collected(shown: Space) -> None:
+    found = shown.engine.get_frame(shown.frame("src/one")["frame_id"])
+    children = shown.engine.get_node("src/one")["children"]
     assert {one["input"].rpartition("/")[2] for one in found["inputs"]} == {
         *children, "configuration"
     }  # fmt: skip
@@ -465,9 +473,9 @@ def test_a_policy_makes_the_content(project: Space) -> None:
 
 
 @statement("§3 Algorithm 6", ruled="DESIGN §2")
-def test_a_frame_id_follows_from_basis_type_agent_and_content(project: Space) -> None:
-    (head,) = project.engine.get_head("src/one")["heads"]
-    (listed,) = project.engine.list_frames("src/one")["frames"]
+def test_a_frame_id_follows_from_basis_type_agent_and_content(shown: Space) -> None:
+    (head,) = shown.engine.get_head("src/one")["heads"]
+    (listed,) = shown.engine.list_frames("src/one")["frames"]
     basis, content = bytes.fromhex(head["basis"]), bytes.fromhex(listed["content_sha256"])
     # Plain bytes serve as the ids.
     made_id = frame_id(basis, head["type"], head["agent"], content)  # type: ignore[arg-type]
@@ -602,10 +610,10 @@ def test_a_change_is_detected_by_its_ids(project: Space) -> None:
 
 
 @statement("§4 Workflow 2", ruled="DESIGN §4")
-def test_the_basis_index_is_a_view(project: Space) -> None:
+def test_the_basis_index_is_a_view(shown: Space) -> None:
     """Staleness is found by going down where content ids differ; the index can be asked."""
-    (head,) = project.engine.get_head(FILE)["heads"]
-    rows = project.engine.sql(f"SELECT frame_ids FROM basis WHERE basis = '{head['basis']}'")
+    (head,) = shown.engine.get_head(FILE)["heads"]
+    rows = shown.engine.sql(f"SELECT frame_ids FROM basis WHERE basis = '{head['basis']}'")
     assert rows["rows"] == [[[head["frame_id"]]]]
 
 
@@ -673,12 +681,14 @@ def test_a_manifest_is_stored_on_request_alone(project: Space) -> None:
     assert len(project.engine.frames.store.manifests()) == 1
 
 
-@pytest.fixture
-def peopled_file(project: Space) -> Space:
-    """A file with an outline, a note and a review by two agents."""
-    project.note(FILE, "a note about tides")
-    project.note(FILE, "a review", frame_type="review", agent="bob")
-    return project
+@pytest.fixture(scope="module")
+def peopled_file(template: Path) -> Iterator[Space]:
+    """A file with an outline, a note and a review by two agents; composing changes nothing."""
+    made = Space(copy_of=template)
+    made.note(FILE, "a note about tides")
+    made.note(FILE, "a review", frame_type="review", agent="bob")
+    yield made
+    made.close()
 
 
 def ordered(space: Space, key: str, **asked: Any) -> list[str]:
@@ -753,6 +763,7 @@ def test_what_is_given_is_in_order(peopled_file: Space) -> None:
 # -- §6 tooling
 
 
+@pytest.mark.usefixtures("kept_open")
 @statement("§6 Requirements 6")
 def test_ci_commands_end_with_a_status(peopled: Path, merkle: Any, tmp_path: Path) -> None:
     for line in (["scan"], ["validate"], ["report", tmp_path / "r.md"], ["diff", "@-0", "@-0"]):

@@ -20,6 +20,7 @@ from mcp import Client
 from indexer import Workspace
 from indexer.mcp.declarations import BY_NAME
 from indexer.service.client import connect
+from tests.support.processes import Forked, run
 from tests.support.waiting import PATIENCE
 from tests.support.wire import (
     HttpServer,
@@ -60,7 +61,9 @@ def test_over_stdio(project: Path, running: bool, mode: str) -> None:
         answer(call(project, None, "status"))
     before = service_pid(project) if running else None
     assert (connect(project) is not None) == running
-    stored = talk(stdio(project, "--agent", "alice"), write_and_read, mode=mode)
+    # The one that a client starts itself finds no service; one transport is like the other.
+    way = forked_stdio if running else stdio
+    stored = talk(way(project, "--agent", "alice"), write_and_read, mode=mode)
     assert (stored["created"], stored["freshness"]) == (True, "fresh")
     # The server is gone; the service that it started, or found, is not.
     assert connect(project) is not None
@@ -186,7 +189,7 @@ def test_nothing_but_the_protocol_is_on_stdout(project: Path) -> None:
 
 def test_it_ends_at_once_when_it_is_interrupted(served: Path) -> None:
     parameters = stdio(served)
-    running = subprocess.Popen(
+    running = Forked(
         [parameters.command, *parameters.args],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -272,12 +275,9 @@ def test_without_a_token_one_is_made(server: HttpServer, served: Path) -> None:
 
 def test_a_port_that_is_taken_is_told(server: HttpServer, served: Path) -> None:
     port = str(urlsplit(server.address).port)
-    done = subprocess.run(
-        [sys.executable, "-m", "indexer.cli", "-C", served, "mcp", "--http", port],
-        capture_output=True, text=True, timeout=PATIENCE,
-    )  # fmt: skip
-    assert done.returncode == 3
-    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    code, _, err = run(["-m", "indexer.cli", "-C", served, "mcp", "--http", port])
+    assert code == 3
+    assert f"cannot listen on 127.0.0.1:{port}" in err
 
 
 # -- what it needs
