@@ -21,8 +21,8 @@ TARGET: Final = Path(__file__).parents[2] / "docs" / "cli.md"
 _BATCH: Final = " With NODE `-`: `results`, each as above with `node`, or with `node` and `error`."
 _CONTEXT: Final = (
     " Each of `items`, first things first: `frame_id`, `path`, `type`, `agent`, `content_sha256`,"
-    " `lined_sha256` (of an outline as it is shown, with lines), `freshness`, `because`, `tokens`,"
-    " `message` (its place in `messages`). `omitted`: `counts`"
+    " `freshness`, `because`, `tokens`, `message` (its place in `messages`), of an outline"
+    " `symbol_lines` (per line of it, where that symbol begins, or 0). `omitted`: `counts`"
     " by reason, and `first`, up to 50 of {`frame_id`, `path`, `reason`}."
 )
 _SYMBOLS: Final = (

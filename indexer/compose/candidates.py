@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from indexer.compose.rendering import numbered
 from indexer.core.frames import BodyHash, FrameId, Freshness
 from indexer.core.ids import ContentId
 
@@ -32,13 +33,13 @@ class Loaded(NamedTuple):
     """The symbol of its file that a note is about."""
     line: int | None = None
     """The line at which that symbol begins now."""
-    lined: str | None = None
-    """Its text with the lines of its symbols, which no frame holds."""
+    lines: tuple[int, ...] = ()
+    """Where the symbols of an outline begin now, as `numbered` puts that into its text."""
 
     @property
     def text(self) -> str:
         """What is shown of it."""
-        return self.lined or self.body or ""
+        return numbered(self.body or "", self.lines)
 
 
 def digest(candidates: Iterable[Candidate]) -> hashlib._Hash:

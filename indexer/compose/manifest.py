@@ -15,6 +15,7 @@ from indexer.compose.rendering import (
     bare_message,
     bare_source_message,
     message,
+    numbered,
     source_message,
 )
 from indexer.compose.request import Request
@@ -56,6 +57,10 @@ def _nothing(value: object) -> bool:
 
 def _lines(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(_count(one) for one in value)
+
+
+def _line_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(_count(one) for one in value)
 
 
 def _count_or_none(value: object) -> bool:
@@ -127,7 +132,7 @@ _SOURCE_ITEM: Final[_Shape] = {
     "content_sha256": _hash, "freshness": _freshness, "tokens": _count, "message": _count,
 }  # fmt: skip
 _PLACE: Final[_Shape] = {"symbol": _text, "line": _count_or_none}
-_LINED: Final[_Shape] = {"lined_sha256": _hash}
+_NUMBERED: Final[_Shape] = {"symbol_lines": _line_numbers}
 _OMITTED: Final[_Shape] = {"counts": _counts, "first": _objects}
 _LEFT: Final[_Shape] = {"frame_id": _hash_or_none, "path": _text, "reason": _text}
 _CORPUS: Final[Mapping[str, _Shape]] = {
@@ -151,8 +156,8 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
         _check_fields("items.", item, _SOURCE_ITEM if _is_source(item) else _ITEM)
         if not _is_source(item) and ("symbol" in item or "line" in item):
             _check_fields("items.", item, _PLACE)
-        if "lined_sha256" in item:
-            _check_fields("items.", item, _LINED)
+        if "symbol_lines" in item:
+            _check_fields("items.", item, _NUMBERED)
     for left in manifest["omitted"]["first"]:
         _check_fields("omitted.first.", left, _LEFT)
 
@@ -194,12 +199,12 @@ def make_manifest(
                 "type": candidate.type,
                 "agent": candidate.agent,
                 "content_sha256": candidate.content.hex(),
-                **_lined(item.loaded.lined),
                 "freshness": item.loaded.freshness.value,
                 "because": item.loaded.because,
                 "tokens": item.tokens,
                 "message": place,
                 **_place(item.loaded.symbol, item.loaded.line),
+                **({"symbol_lines": list(item.loaded.lines)} if item.loaded.lines else {}),
             }
         )
     return {
@@ -227,11 +232,6 @@ def make_manifest(
 def _place(symbol: str | None, line: int | None) -> Json:
     """What of its file a note is about; nothing where that is all of it."""
     return {} if symbol is None else {"symbol": symbol, "line": line}
-
-
-def _lined(text: str | None) -> Json:
-    """The text that is shown in place of the frame's own; nothing where that is shown."""
-    return {} if text is None else {"lined_sha256": body_hash(text).hex()}
 
 
 def _source_item(source: Source, tokens: int, place: int) -> Json:
@@ -293,14 +293,8 @@ def manifest_text(manifest: Mapping[str, Any]) -> str:
 
 
 def named_bodies(manifest: Mapping[str, Any]) -> list[str]:
-    """The hashes of the bodies that a manifest shows, and of those that it names, each once."""
-    hashes = (
-        item[name]
-        for item in manifest["items"]
-        for name in ("content_sha256", "lined_sha256")
-        if name in item
-    )
-    return list(dict.fromkeys(hashes))
+    """The hashes of the bodies that a manifest shows, each once."""
+    return list(dict.fromkeys(item["content_sha256"] for item in manifest["items"]))
 
 
 def replay_messages(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Message]:
@@ -318,9 +312,11 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
         of_frame, of_source = bare_message, bare_source_message
     messages: list[Message] = [{} for _ in items]
     for item in items:
-        body = _body(bodies, item["content_sha256"])
-        if "lined_sha256" in item:
-            body = _body(bodies, item["lined_sha256"])
+        body = bodies.get(item["content_sha256"])
+        if body is None:
+            raise ManifestProblem(f"the body {item['content_sha256'][:12]} is not stored")
+        if body_hash(body).hex() != item["content_sha256"]:
+            raise ManifestProblem(f"the body {item['content_sha256'][:12]} has another content")
         place = item["message"]
         if not isinstance(place, int) or not 0 <= place < len(items) or messages[place]:
             raise ManifestProblem("its messages have no clear order")
@@ -332,7 +328,7 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
                 item["type"],
                 item["agent"],
                 item["freshness"],
-                body,
+                _numbered(body, item.get("symbol_lines", ())),
                 item.get("symbol"),
                 item.get("line"),
             )
@@ -347,13 +343,10 @@ def _replayed(manifest: Mapping[str, Any], bodies: Mapping[str, str]) -> list[Me
     return messages
 
 
-def _body(bodies: Mapping[str, str], sha256: str) -> str:
-    body = bodies.get(sha256)
-    if body is None:
-        raise ManifestProblem(f"the body {sha256[:12]} is not stored")
-    if body_hash(body).hex() != sha256:
-        raise ManifestProblem(f"the body {sha256[:12]} has another content")
-    return body
+def _numbered(body: str, lines: Sequence[int]) -> str:
+    if lines and len(lines) != body.count("\n") + 1:
+        raise ManifestProblem("the lines of its symbols are not those of its outline")
+    return numbered(body, lines)
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:

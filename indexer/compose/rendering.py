@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from indexer.core.fence import fenced
 from indexer.core.frames import Freshness
@@ -62,6 +63,17 @@ def bare_source_message(path: str, symbol: str | None, first: int, last: int, bo
     end = "" if body.endswith("\n") else "\n"
     heading = _source_heading(path, symbol, first, last)
     return {"role": ROLE, "content": f"{heading}\n\n{fence}\n{body}{end}{fence}"}
+
+
+def numbered(outline: str, lines: Sequence[int]) -> str:
+    """An outline with the line of the symbol before each of its lines; 0 where that has none."""
+    if not lines:
+        return outline
+    told = []
+    for text, line in zip(outline.split("\n"), lines, strict=True):
+        said = text.lstrip(" ")
+        told.append(f"{text[: len(text) - len(said)]}{line}: {said}" if line else text)
+    return "\n".join(told)
 
 
 def _source_heading(path: str, symbol: str | None, first: int, last: int) -> str:

@@ -224,18 +224,19 @@ class _Chooser:
                 self.chosen.labels.append((candidate.frame_id, loaded.freshness.value))
             if loaded.line is not None:
                 self.chosen.labels.append((candidate.frame_id, f"line {loaded.line}"))
-            if loaded.lined is not None:
-                self.chosen.labels.append((candidate.frame_id, "lined"))
+            if loaded.lines:
+                self.chosen.labels.append((candidate.frame_id, f"lines {loaded.lines}"))
         reason = _unusable(loaded, self.request)
         if reason is not None:
             return reason
         item = self._made.get(candidate.frame_id)
         if item is None:
-            if self._is_above(room, candidate.path, loaded.text):
+            text = loaded.text
+            if self._is_above(room, candidate.path, text):
                 return False
             made = message(
                 candidate.path, candidate.type, candidate.agent, loaded.freshness.value,
-                loaded.text, loaded.symbol, loaded.line,
+                text, loaded.symbol, loaded.line,
             )  # fmt: skip
             item = Item(loaded, None, made, self._count(made))
             self._made[candidate.frame_id] = item

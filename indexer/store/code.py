@@ -64,14 +64,6 @@ class CodeStore:
         """All facts, oldest first."""
         return map(KnownFacts._make, self._database.stream(f"{_FACTS} ORDER BY number"))
 
-    def known_of(self, key: FactsKey) -> KnownFacts | None:
-        """The facts of one content, those that were made last."""
-        rows = self._database.rows(
-            f"{_FACTS} WHERE content_id = ? AND ending = ? ORDER BY number DESC LIMIT 1",
-            list(key),
-        )
-        return KnownFacts._make(rows[0]) if rows else None
-
     def known_among(self, keys: Iterable[FactsKey]) -> list[KnownFacts]:
         """All facts of some contents, whatever they are called, oldest first."""
         contents = [content_id for content_id, _ in keys]

@@ -109,20 +109,25 @@ class KnownFacts:
 
     def symbols(self, key: FactsKey) -> tuple[CodeSymbol, ...] | None:
         """The symbols of one content; None where its facts are not stored."""
-        if self._numbers is None:
-            # One content is looked for without reading which others there are.
-            last = self.store.known_of(key)
-            number = last.number if last is not None and _is_of_today(last) else None
-        else:
-            number = self._numbers.get(key)
+        number = self.numbers_of((key,)).get(key)
         return None if number is None else self.store.symbols([number])[number]
+
+    def numbers_of(self, keys: Collection[FactsKey]) -> dict[FactsKey, int]:
+        """The numbers of some facts, of those that are stored."""
+        if self._numbers is None and len(keys) <= _FEW:
+            # A few are looked for without reading which others there are.
+            newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
+            return {
+                key: newest[key].number
+                for key in keys
+                if key in newest and _is_of_today(newest[key])
+            }
+        known = self.numbers
+        return {key: number for key in keys if (number := known.get(key)) is not None}
 
     def lacking(self, keys: Collection[FactsKey]) -> set[FactsKey]:
         """Which of some facts are not stored."""
-        if self._numbers is None and len(keys) <= _FEW:
-            newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
-            return {key for key in keys if key not in newest or not _is_of_today(newest[key])}
-        return {key for key in keys if key not in self.numbers}
+        return set(keys) - self.numbers_of(keys).keys()
 
     def missing(self, tree: Tree, limit: int, within: str = paths.ROOT) -> Iterator[FileOf]:
         """The files whose facts are missing, without entering folders where none were.

@@ -30,22 +30,23 @@ class Outline(NamedTuple):
     body: str
 
 
-def lined_outlines(frames: Frames, outlines: Sequence[Outline]) -> list[str]:
-    """The text of each outline, with the line of each symbol before it."""
-    known = frames.code.numbers
-    numbers = [known.get(facts_key(one.path, one.content_id)) for one in outlines]
-    found = frames.code.store.signatures(one for one in numbers if one is not None)
+def symbol_lines(frames: Frames, outlines: Sequence[Outline]) -> list[tuple[int, ...]]:
+    """For each outline what `numbered` puts into it: where the symbols begin that it lists."""
+    keys = [facts_key(one.path, one.content_id) for one in outlines]
+    numbers = frames.code.numbers_of(set(keys))
+    found = frames.code.store.signatures(numbers.values())
     return [
-        one.body if number is None else with_lines(one.body, found[number])
-        for one, number in zip(outlines, numbers, strict=True)
+        _lines_in(one.body, found[numbers[key]]) if key in numbers else ()
+        for one, key in zip(outlines, keys, strict=True)
     ]
 
 
-def with_lines(body: str, signatures: Sequence[tuple[str, int]]) -> str:
-    """An outline with the line of each symbol that it lists; both are in order of the source."""
-    lines = body.split("\n")
+def _lines_in(body: str, signatures: Sequence[tuple[str, int]]) -> tuple[int, ...]:
+    """The line of the symbol in each line of an outline, which has them in order of the source."""
+    lines: list[int] = []
     at = 0
-    for place, line in enumerate(lines):
+    for place, line in enumerate(body.split("\n")):
+        lines.append(0)
         said = line.lstrip(" ")
         text = said.removeprefix("- ").partition(" -- ")[0].removesuffix(ELLIPSIS)
         if place == 0:
@@ -55,8 +56,7 @@ def with_lines(body: str, signatures: Sequence[tuple[str, int]]) -> str:
         for ahead in range(at, len(signatures)):
             signature = signatures[ahead][0].removesuffix(ELLIPSIS)
             if signature == text or (len(text) > 60 and signature.startswith(text)):
-                indent = line[: len(line) - len(said)]
-                lines[place] = f"{indent}{signatures[ahead][1]}: {said}"
+                lines[place] = signatures[ahead][1]
                 at = ahead + 1
                 break
-    return "\n".join(lines)
+    return tuple(lines) if at else ()

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
 
 from indexer.compose.relevance import make_question
+from indexer.compose.rendering import numbered
 from indexer.core import paths
 from indexer.core.arguments import Count, one_of
 from indexer.core.clock import iso_utc
 from indexer.core.frames import Frame, FrameId, Freshness, Head, is_generated
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
-from indexer.engine.code.outlines import OUTLINER, Outline, lined_outlines
+from indexer.engine.code.outlines import OUTLINER, Outline, symbol_lines
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.few import Slot
 from indexer.engine.frames.find import find_frame
@@ -224,9 +225,9 @@ def _add_lines(frames: Frames, tree: Tree, documents: Mapping[str, list[JsonObje
         for made in listed
         if made["agent"] == OUTLINER and made["content"] and made["freshness"] == "fresh"
     ]
-    lined = lined_outlines(frames, [outline for _, outline in shown])
-    for (made, _), text in zip(shown, lined, strict=True):
-        made["lined"] = text
+    lines = symbol_lines(frames, [outline for _, outline in shown])
+    for (made, outline), found in zip(shown, lines, strict=True):
+        made["lined"] = numbered(outline.body, found)
 
 
 def _context(

@@ -29,7 +29,7 @@ from indexer.core.paths import on_screen
 from indexer.core.progress import Progress
 from indexer.core.roles import Role
 from indexer.core.tree import Tree
-from indexer.engine.code.outlines import OUTLINER, Outline, lined_outlines
+from indexer.engine.code.outlines import OUTLINER, Outline, symbol_lines
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, Place, judge, place_of
 from indexer.engine.search.corpus import (
@@ -423,13 +423,8 @@ def _with_lines(frames: Frames, tree: Tree, loaded: Sequence[Loaded]) -> list[Lo
         if one.candidate.agent == OUTLINER and one.body and one.freshness is Freshness.FRESH
         if (entry := tree.get(one.candidate.path)) is not None
     }
-    lined = dict(zip(outlines, lined_outlines(frames, list(outlines.values())), strict=True))
-    return [
-        one._replace(lined=text)
-        if (text := lined.get(one.candidate.frame_id, one.body)) != one.body
-        else one
-        for one in loaded
-    ]
+    lines = dict(zip(outlines, symbol_lines(frames, list(outlines.values())), strict=True))
+    return [one._replace(lines=lines.get(one.candidate.frame_id, ())) for one in loaded]
 
 
 def _record(frames: Frames, records: Records, manifest: JsonObject, selection: Selection) -> None:
@@ -441,8 +436,7 @@ def _record(frames: Frames, records: Records, manifest: JsonObject, selection: S
         if item.source is not None:
             bodies[body_hash(item.source.body).hex()] = item.source.body
         elif item.loaded is not None:
-            for body in {item.loaded.text, item.loaded.body or ""}:
-                bodies[body_hash(body).hex()] = body
+            bodies[item.loaded.candidate.content.hex()] = item.loaded.body or ""
     records.write([manifest_record(manifest, bodies, frames.clock.now_ns())])
 
 

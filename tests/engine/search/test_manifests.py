@@ -79,7 +79,8 @@ def test_outlines_are_shown_with_lines_that_a_replay_gives_again(project: Space)
     assert "3: def a(a) -- Does it." in shown_of(moved, "src/one/a.py")
     (before,), (after,) = shown["items"], moved["items"]
     assert before["content_sha256"] == after["content_sha256"]
-    assert before["lined_sha256"] != after["lined_sha256"]
+    assert before["symbol_lines"] == [0, 1, 0]
+    assert after["symbol_lines"] == [0, 3, 0]
     assert shown["candidates_sha256"] != moved["candidates_sha256"]
     assert project.engine.replay(shown["manifest_id"]) == again
     project.engine.compact(0)
