@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Moves with every change to what a text is worth."""
 
 FULL: Final = 255

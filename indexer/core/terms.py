@@ -81,18 +81,13 @@ def stem(word: str) -> str:
 @lru_cache(maxsize=1 << 14)
 def words_of(identifier: str) -> tuple[str, ...]:
     """The stems of an identifier's parts, and the whole of it where it has several."""
-    parts = _PART.findall(identifier)
-    words = [part.lower() for part in parts if 1 < len(part) <= _LONGEST]
+    parts = [part.lower() for part in _PART.findall(identifier)]
+    words = [part for part in parts if 1 < len(part) <= _LONGEST]
     kept = [stem(word) for word in words if word not in STOP_WORDS]
-    if len(parts) > 1 and (whole := _whole(identifier)):
-        kept.append(whole)
+    # However it is spelled.
+    if len(parts) > 1 and len(whole := "".join(parts)) <= _LONGEST:
+        kept.append(stem(whole))
     return tuple(dict.fromkeys(kept))
-
-
-def _whole(identifier: str) -> str | None:
-    """What stands for an identifier of several parts, however it is spelled."""
-    whole = identifier.strip("_").lower().replace("_", "")
-    return stem(whole) if 1 < len(whole) <= _LONGEST else None
 
 
 def needle_of(word: str) -> str:
@@ -122,8 +117,8 @@ def _learned(unknown: list[str]) -> Iterator[tuple[int, ...]]:
             terms: tuple[int, ...] = () if term is None else (term,)
         else:
             found = dict.fromkeys(map(term_of_part, parts))
-            if parts and (whole := _whole(identifier)):
-                found[term_of(whole)] = None
+            if parts and len(whole := "".join(parts)) <= _LONGEST:
+                found[term_of(stem(whole))] = None
             found.pop(None, None)
             terms = tuple(found)  # type: ignore[arg-type]  # None is gone
         _known[identifier] = terms

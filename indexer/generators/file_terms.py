@@ -16,7 +16,7 @@ MOST_CODE: Final = 1 << 19
 MOST_TEXT: Final = 1 << 16
 """How many bytes of any other text are indexed."""
 
-MOST_MADE: Final = 1 << 10
+MOST_MADE: Final = 1 << 8
 """How many bytes of what a tool wrote are indexed; it says at its beginning what it is."""
 
 DECLARED: Final = 3

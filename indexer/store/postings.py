@@ -15,7 +15,9 @@ from __future__ import annotations
 import sys
 import threading
 from array import array
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple, TypeAlias
 
 from indexer.core.frames import BodyHash
@@ -112,24 +114,15 @@ def index_bodies(
 
 def posting_rows(space: int, texts: Iterable[tuple[int, TextTerms]]) -> list[PostingRow]:
     """One row per term of some texts, whose numbers must rise."""
-    terms: dict[int, list[int]] = {}
+    numbers: defaultdict[int, bytes] = defaultdict(bytes)
+    gains: defaultdict[int, bytes] = defaultdict(bytes)
     for number, text in texts:
-        above = number << 8
-        for term, gain in zip(text.terms, text.gains, strict=True):
-            if term in terms:
-                terms[term].append(above | gain)
-            else:
-                terms[term] = [above | gain]
-    rows: list[PostingRow] = []
-    for term, found in terms.items():
-        if len(found) == 1:
-            # Most terms stand in one text of a batch.
-            alone = found[0]
-            rows.append((term, space, (alone >> 8).to_bytes(4, "little"), _BYTES[alone & 255]))
-        else:
-            numbers = array("I", [one >> 8 for one in found])
-            rows.append((term, space, _packed(numbers), bytes([one & 255 for one in found])))
-    return rows
+        packed = number.to_bytes(4, "little")
+        for term, gain in zip(text.terms, map(_BYTES.__getitem__, text.gains), strict=True):
+            # Most terms stand in few texts of a batch, so that adding to bytes takes least.
+            numbers[term] += packed
+            gains[term] += gain
+    return list(zip(numbers, repeat(space), numbers.values(), gains.values(), strict=False))
 
 
 def _rows(space: int, terms: Mapping[int, Found]) -> list[PostingRow]:
@@ -211,7 +204,10 @@ class PostingStore:
         parts = 1 + (there[0][0] or 0) // HELD
         for part in range(parts):
             for row in self._part(part, parts, space):
-                for number, gain in zip(_unpacked(row[2]), row[3], strict=True):
+                numbers = _unpacked(row[2])
+                if terms.keys().isdisjoint(numbers):
+                    continue
+                for number, gain in zip(numbers, row[3], strict=True):
                     if number in terms:
                         terms[number][row[0]] = gain
         return terms
