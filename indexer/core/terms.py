@@ -53,7 +53,7 @@ class _PartTerms(dict[str, int | None]):
 
 
 _part_terms: Final = _PartTerms()
-_known: Final[dict[str, tuple[int, ...]]] = {}
+_known: Final[dict[bytes, tuple[int, ...]]] = {}
 
 
 def stem(word: str) -> str:
@@ -101,12 +101,13 @@ def term_of(word: str) -> int:
     return xxhash.xxh3_64_intdigest(word.encode("utf-8", "surrogatepass")) & 0xFFFFFFFF
 
 
-def _learned(unknown: list[str]) -> Iterator[tuple[int, ...]]:
+def _learned(unknown: list[bytes]) -> Iterator[tuple[int, ...]]:
     """The terms of identifiers: those of `words_of`, for very many at once, and remembered."""
-    lines = "\n".join(unknown)
-    if lines.count("\n") >= len(unknown):
+    joined = b"\n".join(unknown)
+    if joined.count(b"\n") >= len(unknown):
         # A declared name may be any text.
-        lines = "\n".join(one.replace("\n", " ") for one in unknown)
+        joined = b"\n".join(one.replace(b"\n", b" ") for one in unknown)
+    lines = joined.decode("utf-8", "replace")
     parting = _ASCII_PART_OR_END if lines.isascii() else _PART_OR_END
     parted = " ".join(parting.findall(lines)).lower().split("\n")
     term_of_part = _part_terms.__getitem__
@@ -135,16 +136,19 @@ def words_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for one in identifiers(text) for word in words_of(one)))
 
 
-def count_identifiers(text: bytes) -> Counter[str]:
+def count_identifiers(text: bytes) -> Counter[bytes]:
     """How often each identifier occurs in a text of UTF-8, in the order of first appearance."""
     # Twice as fast as the expression, which only what is not ASCII needs.
-    counted = Counter(text.translate(_NO_BLANKS).decode("utf-8", "replace").split())
+    counted = Counter(text.translate(_NO_BLANKS).split())
     if text.isascii():
         return counted
-    found: Counter[str] = Counter()
+    found: Counter[bytes] = Counter()
     for token, count in counted.items():
-        for identifier in (token,) if token.isascii() else _IDENTIFIER.findall(token):
-            found[identifier] += count
+        if token.isascii():
+            found[token] += count
+        else:
+            for identifier in _IDENTIFIER.findall(token.decode("utf-8", "replace")):
+                found[identifier.encode()] += count
     return found
 
 
@@ -154,7 +158,7 @@ def count_terms(text: str) -> dict[int, int]:
     return terms_of(count_identifiers(indexed))
 
 
-def terms_of(counted: Mapping[str, int]) -> dict[int, int]:
+def terms_of(counted: Mapping[bytes, int]) -> dict[int, int]:
     """How often each term occurs in identifiers that occur so often."""
     if len(_known) >= _REMEMBERED:
         _known.clear()

@@ -32,8 +32,8 @@ def file_terms(ending: str, file: ParsedFile, symbols: Iterable[CodeSymbol]) -> 
     most = MOST_MADE if ending in _MADE else MOST_CODE if file.walk is not None else MOST_TEXT
     counted = count_identifiers(file.text[:most])
     # A question may name the language.
-    counted[file.language] += 1
+    counted[file.language.encode()] += 1
     if file.walk is not None:
         for symbol in symbols:
-            counted[symbol.name] += DECLARED
+            counted[symbol.name.encode("utf-8", "replace")] += DECLARED
     return text_terms(terms_of(counted), OF_FILE)
