@@ -82,14 +82,15 @@ def test_any_text_has_terms_and_they_are_the_same_twice(text: str) -> None:
 def test_identifiers_are_learned_together_as_each_alone(names: list[str]) -> None:
     # A declared name may be any text, line ends among it.
     terms._known.clear()
-    counted = dict.fromkeys(names, 1)
+    counted = {name.encode(): 1 for name in names}
     assert set(terms.terms_of(counted)) == {
-        term_of(word) for name in counted for word in words_of(name)
+        term_of(word) for name in names for word in words_of(name)
     }
 
 
 @given(st.binary() | st.text().map(str.encode))
 def test_identifiers_are_counted_as_the_text_has_them(text: bytes) -> None:
-    expected = Counter(re.findall(r"\w+", text.decode("utf-8", "replace")))
+    words = re.findall(r"\w+", text.decode("utf-8", "replace"))
+    expected = Counter(word.encode() for word in words)
     counted = terms.count_identifiers(text)
     assert list(counted.items()) == list(expected.items())
