@@ -41,7 +41,7 @@ from tests.engine.search.test_custom_ordering import plugin
 from tests.mcp.conftest import forked_services, plain_environment, served
 from tests.mcp.conftest import project as wired
 from tests.support.conformance import Specification
-from tests.support.space import Space, python
+from tests.support.space import Space, only_read, python
 from tests.support.waiting import wait_until
 
 FILE = "src/one/a.py"
@@ -237,11 +237,17 @@ test_recency = statement("§5 Policies 1", ruled="DESIGN §4")(
 
 
 @pytest.fixture(scope="module")
-def shown(template: Path) -> Iterator[Space]:
-    """The project for the tests that only look at it."""
+def kept_project(template: Path) -> Iterator[Space]:
     made = Space(copy_of=template)
     yield made
     made.close()
+
+
+@pytest.fixture
+def shown(kept_project: Space) -> Iterator[Space]:
+    """The project for the tests that only look at it."""
+    with only_read(kept_project) as made:
+        yield made
 
 
 # -- §1 agents
@@ -681,14 +687,25 @@ def test_a_manifest_is_stored_on_request_alone(project: Space) -> None:
     assert len(project.engine.frames.store.manifests()) == 1
 
 
+def people(space: Space) -> None:
+    """Give a file a note and a review by two agents beside its outline."""
+    space.note(FILE, "a note about tides")
+    space.note(FILE, "a review", frame_type="review", agent="bob")
+
+
 @pytest.fixture(scope="module")
-def peopled_file(template: Path) -> Iterator[Space]:
-    """A file with an outline, a note and a review by two agents; composing changes nothing."""
+def kept_people(template: Path) -> Iterator[Space]:
     made = Space(copy_of=template)
-    made.note(FILE, "a note about tides")
-    made.note(FILE, "a review", frame_type="review", agent="bob")
+    people(made)
     yield made
     made.close()
+
+
+@pytest.fixture
+def peopled_file(kept_people: Space) -> Iterator[Space]:
+    """A file with an outline, a note and a review by two agents; composing changes nothing."""
+    with only_read(kept_people) as made:
+        yield made
 
 
 def ordered(space: Space, key: str, **asked: Any) -> list[str]:
@@ -710,10 +727,11 @@ def test_both_limits_are_hard(peopled_file: Space) -> None:
 
 
 @statement("§5 Requirements 5")
-def test_the_same_inputs_compose_alike(peopled_file: Space) -> None:
-    first = peopled_file.engine.compose(query="tides")
-    peopled_file.reopen()
-    again = peopled_file.engine.compose(query="tides")
+def test_the_same_inputs_compose_alike(project: Space) -> None:
+    people(project)
+    first = project.engine.compose(query="tides")
+    project.reopen()
+    again = project.engine.compose(query="tides")
     assert json.dumps(again["messages"]) == json.dumps(first["messages"])
     assert again["manifest_id"] == first["manifest_id"]
 

@@ -47,7 +47,7 @@ class FoundDocument(TypedDict):
 
 class _RangeDocument(TypedDict):
     query: str
-    snapshots: list[str]
+    snapshots: list[JsonObject]
     diffs: list[JsonObject]
     mode: str
 

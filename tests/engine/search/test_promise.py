@@ -28,11 +28,12 @@ with Engine(Path(sys.argv[1])) as engine:
 """
 
 
-def test_across_processes_and_hash_seeds(project: Space) -> None:
+@pytest.mark.parametrize("seeds", [("0", "1"), pytest.param(("4242",), marks=pytest.mark.soak)])
+def test_across_processes_and_hash_seeds(project: Space, seeds: tuple[str, ...]) -> None:
     project.note("src/one/a.py", "returns what it is told")
     here = [project.engine.compose(**one) for one in REQUESTS]
     project.engine.close()
-    for seed in ("0", "1"):
+    for seed in seeds:
         environment = {
             **os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(REPOSITORY),
             "TZ": "Asia/Tokyo" if seed == "1" else "UTC", "LC_ALL": "C",

@@ -128,17 +128,19 @@ def journal_length(space: Space) -> int:
 
 
 def test_a_session_comes_back_after_a_restart_without_a_replay(
-    talked: Space, monkeypatch: pytest.MonkeyPatch
+    space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = all_of(talked)
-    kept = talked.engine.sessions.open("talk").session.state
+    # Written here: what comes back is compared with what never left memory.
+    talk(space)
+    before = all_of(space)
+    kept = space.engine.sessions.open("talk").session.state
     replayed = replay_state(list(kept.records))
     assert everything(kept) == everything(replayed)
-    talked.reopen()
+    space.reopen()
     monkeypatch.setattr(Session, "replay", None)
     monkeypatch.setattr("indexer.engine.sessions.open_sessions.replay_state", None)
-    assert everything(talked.engine.sessions.open("talk").session.state) == everything(replayed)
-    assert all_of(talked) == before
+    assert everything(space.engine.sessions.open("talk").session.state) == everything(replayed)
+    assert all_of(space) == before
 
 
 def test_contents_are_stored_once(talked: Space) -> None:
