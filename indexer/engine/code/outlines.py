@@ -12,19 +12,17 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.frames import OUTLINER, Freshness
 from indexer.generators.facts import HEADING, facts_key
 from indexer.generators.lines import ELLIPSIS
-from indexer.generators.outline import OutlineGenerator
 from indexer.generators.walk import MAX_COLLECTED
 
 if TYPE_CHECKING:
+    from indexer.compose.candidates import Loaded
     from indexer.core.ids import ContentId
+    from indexer.core.tree import Tree
     from indexer.engine.frames.opened import Frames
     from indexer.store.code import Signature
-
-OUTLINER = GENERATED_AGENT_PREFIX + OutlineGenerator.name
-"""The agent whose frames are outlines."""
 
 _MORE_HEADINGS: Final = re.compile(f"{ELLIPSIS} ([0-9]+) more headings")
 _BEGINNING: Final = 24
@@ -48,6 +46,18 @@ def symbol_lines(frames: Frames, outlines: Sequence[Outline]) -> list[tuple[int,
         _lines_in(one.body, found[numbers[key]]) if key in numbers else ()
         for one, key in zip(outlines, keys, strict=True)
     ]
+
+
+def with_lines(frames: Frames, tree: Tree, loaded: Sequence[Loaded]) -> list[Loaded]:
+    """What was loaded, with the lines of their symbols in the outlines that are fresh."""
+    outlines = {
+        one.candidate.frame_id: Outline(one.candidate.path, entry.content_id, one.body)
+        for one in loaded
+        if one.candidate.agent == OUTLINER and one.body and one.freshness is Freshness.FRESH
+        if (entry := tree.get(one.candidate.path)) is not None
+    }
+    lines = dict(zip(outlines, symbol_lines(frames, list(outlines.values())), strict=True))
+    return [one._replace(lines=lines.get(one.candidate.frame_id, ())) for one in loaded]
 
 
 def _lines_in(body: str, symbols: Sequence[Signature]) -> tuple[int, ...]:
