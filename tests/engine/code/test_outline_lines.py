@@ -139,6 +139,16 @@ def test_what_an_outline_leaves_out_gives_its_line_to_nothing_else(space: Space)
     assert lines_of(space, "a.md", "short")["- Other"] == [7]
 
 
+def test_the_facts_of_all_files_are_not_loaded_for_the_outlines_of_some(space: Space) -> None:
+    long = "".join(f"\n# {n} of many words" for n in range(900))
+    space.fill({f"{n}.py": f"def harbour_{n}():\n    pass\n{long}\n" for n in range(40)})
+    space.settle()
+    space.reopen()
+    shown = space.engine.compose(query="harbour", budget=400 * 40, only=True, types=["outline"])
+    assert sum("symbol_lines" in item for item in shown["items"]) == 40
+    assert space.engine.frames.code._numbers is None
+
+
 def test_a_secret_in_an_outline_moves_no_line(space: Space) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 4
     assert mask(secret) != secret
