@@ -21,7 +21,7 @@ from indexer.compose.rendering import (
 from indexer.compose.request import Request
 from indexer.compose.selection import Omitted, Selection, Source
 from indexer.core.canonical import canonical_json, content_hash
-from indexer.core.frames import Freshness, body_hash
+from indexer.core.frames import OUTLINER, Freshness, body_hash
 from indexer.core.paths import on_screen
 
 KIND: Final = "context"
@@ -31,6 +31,7 @@ READABLE: Final = ("1", "2", "3", SCHEMA_VERSION)
 """Versions that can be replayed: the first shows frames only, the second without a fence, the
 third no lines in outlines."""
 _BARE: Final = READABLE[:2]
+_WITHOUT_LINES: Final = READABLE[:3]
 
 Json = dict[str, Any]
 
@@ -60,7 +61,7 @@ def _lines(value: object) -> bool:
 
 
 def _line_numbers(value: object) -> bool:
-    return isinstance(value, list) and all(_count(one) for one in value)
+    return isinstance(value, list) and bool(value) and all(_count(one) for one in value)
 
 
 def _count_or_none(value: object) -> bool:
@@ -132,7 +133,9 @@ _SOURCE_ITEM: Final[_Shape] = {
     "content_sha256": _hash, "freshness": _freshness, "tokens": _count, "message": _count,
 }  # fmt: skip
 _PLACE: Final[_Shape] = {"symbol": _text, "line": _count_or_none}
-_NUMBERED: Final[_Shape] = {"symbol_lines": _line_numbers}
+_NUMBERED: Final[_Shape] = {
+    "agent": lambda value: value == OUTLINER, "symbol_lines": _line_numbers,
+}  # fmt: skip
 _OMITTED: Final[_Shape] = {"counts": _counts, "first": _objects}
 _LEFT: Final[_Shape] = {"frame_id": _hash_or_none, "path": _text, "reason": _text}
 _CORPUS: Final[Mapping[str, _Shape]] = {
@@ -158,6 +161,8 @@ def check_shape(manifest: Mapping[str, Any]) -> None:
             _check_fields("items.", item, _PLACE)
         if "symbol_lines" in item:
             _check_fields("items.", item, _NUMBERED)
+            if manifest["schema_version"] in _WITHOUT_LINES or _is_source(item):
+                raise ManifestProblem("items.symbol_lines is where there are none")
     for left in manifest["omitted"]["first"]:
         _check_fields("omitted.first.", left, _LEFT)
 

@@ -32,6 +32,8 @@ REPEATING_AGENTS: Final = frozenset(
     GENERATED_AGENT_PREFIX + name for name in ("outline", "summarize", "concatenate", "filter")
 )
 """Makers whose texts have no words of their own: only a file's, or those of frames below."""
+OUTLINER: Final = GENERATED_AGENT_PREFIX + "outline"
+"""The agent whose frames are outlines."""
 ON_CONTENT: Final = "content"
 ON_LISTING: Final = "listing"
 ON_SYMBOL: Final = "::"

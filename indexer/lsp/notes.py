@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from indexer.core import paths
-from indexer.core.frames import GENERATED_AGENT_PREFIX
+from indexer.core.frames import GENERATED_AGENT_PREFIX, OUTLINER
 from indexer.lsp.literal import fenced, first_line, shown, span
 from indexer.lsp.texts import LineMap, Place, find_name, text_lines, whole_line
 from indexer.scan.reading import OPEN_FILE
@@ -22,9 +22,8 @@ MOST: Final = 500
 LARGEST: Final = 16 << 20
 """Bytes of a file in which places are looked for."""
 
-# An error's code and an agent's id as in the engine, which a client does not load.
 UNKNOWN_NODE: Final = "unknown_node"
-OUTLINER: Final = GENERATED_AGENT_PREFIX + "outline"
+"""An error's code as in the engine, which a client does not load."""
 
 _TRIES: Final = 3
 """How often it is asked what is known of a file that changes meanwhile; an event asks again."""

@@ -49,6 +49,15 @@ class FoundSymbol(NamedTuple):
     symbol: CodeSymbol
 
 
+class Signature(NamedTuple):
+    """What an outline says of a symbol, and where that begins."""
+
+    kind: str
+    signature: str
+    doc: str
+    line: int
+
+
 class CodeStore:
     """Reads and writes the facts of one workspace."""
 
@@ -122,18 +131,18 @@ class CodeStore:
             found[row[0]].append(CodeSymbol._make(row[1:]))
         return {number: tuple(symbols) for number, symbols in found.items()}
 
-    def signatures(self, numbers: Iterable[int]) -> dict[int, list[tuple[str, int]]]:
-        """Signature and line of the symbols of some facts, in order of the source."""
+    def signatures(self, numbers: Iterable[int]) -> dict[int, list[Signature]]:
+        """What outlines say of the symbols of some facts, in order of the source."""
         wanted = list(dict.fromkeys(numbers))
-        found: dict[int, list[tuple[str, int]]] = {number: [] for number in wanted}
+        found: dict[int, list[Signature]] = {number: [] for number in wanted}
         if wanted:
             chosen, given = among("UINTEGER", wanted)
-            for number, signature, line in self._database.rows(
-                f"SELECT number, signature, line FROM code_symbols WHERE number {chosen}"
-                " ORDER BY number, place",
+            for number, *said in self._database.rows(
+                f"SELECT number, kind, signature, doc, line FROM code_symbols"
+                f" WHERE number {chosen} ORDER BY number, place",
                 given,
             ):
-                found[number].append((signature, line))
+                found[number].append(Signature._make(said))
         return found
 
     def spans(self, numbers: Iterable[int]) -> dict[int, bytes]:

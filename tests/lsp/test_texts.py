@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from indexer.engine.code.outlines import OUTLINER
+from indexer.core.frames import GENERATED_AGENT_PREFIX, OUTLINER
 from indexer.engine.tree.resolve import UnknownNodeError
+from indexer.generators.outline import OutlineGenerator
 from indexer.lsp import notes
 from indexer.lsp.addresses import local_name, path_in, uri_of
 from indexer.lsp.literal import fenced, first_line, span
@@ -136,7 +137,7 @@ def test_addresses_lead_back_whatever_a_file_is_called(tmp_path: Path) -> None:
 
 def test_words_of_the_engine_are_the_engines() -> None:
     assert UnknownNodeError.code == notes.UNKNOWN_NODE
-    assert notes.OUTLINER == OUTLINER
+    assert GENERATED_AGENT_PREFIX + OutlineGenerator.name == OUTLINER
 
 
 def test_a_client_needs_no_database() -> None:

@@ -17,7 +17,9 @@ from indexer.store import code as stored
 from indexer.store.code import CodeStore
 
 _FEW: Final = 32
-"""Contents that are looked for without reading which others there are."""
+"""Contents that are looked for without reading which others there are, time and again."""
+_SHOWN: Final = 512
+"""Those that are looked for so once, for what is shown: as many as a composition loads at once."""
 _MANY_TOUCHED: Final = 256
 """Paths that changed since all had their facts, from which on that is noted anew."""
 _NONE: Final = 2**32 - 1
@@ -114,8 +116,10 @@ class KnownFacts:
 
     def numbers_of(self, keys: Collection[FactsKey]) -> dict[FactsKey, int]:
         """The numbers of some facts, of those that are stored."""
-        if self._numbers is None and len(keys) <= _FEW:
-            # A few are looked for without reading which others there are.
+        return self._numbers_of(keys, _SHOWN)
+
+    def _numbers_of(self, keys: Collection[FactsKey], few: int) -> dict[FactsKey, int]:
+        if self._numbers is None and len(keys) <= few:
             newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
             return {
                 key: newest[key].number
@@ -127,7 +131,7 @@ class KnownFacts:
 
     def lacking(self, keys: Collection[FactsKey]) -> set[FactsKey]:
         """Which of some facts are not stored."""
-        return set(keys) - self.numbers_of(keys).keys()
+        return set(keys) - self._numbers_of(keys, _FEW).keys()
 
     def missing(self, tree: Tree, limit: int, within: str = paths.ROOT) -> Iterator[FileOf]:
         """The files whose facts are missing, without entering folders where none were.

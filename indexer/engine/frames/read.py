@@ -12,10 +12,10 @@ from indexer.compose.rendering import numbered
 from indexer.core import paths
 from indexer.core.arguments import Count, one_of
 from indexer.core.clock import iso_utc
-from indexer.core.frames import Frame, FrameId, Freshness, Head, is_generated
+from indexer.core.frames import OUTLINER, Frame, FrameId, Freshness, Head, is_generated
 from indexer.core.tokens import TokenCounter
 from indexer.core.tree import Tree
-from indexer.engine.code.outlines import OUTLINER, Outline, symbol_lines
+from indexer.engine.code.outlines import Outline, symbol_lines
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.few import Slot
 from indexer.engine.frames.find import find_frame

@@ -29,7 +29,7 @@ from indexer.core.paths import on_screen
 from indexer.core.progress import Progress
 from indexer.core.roles import Role
 from indexer.core.tree import Tree
-from indexer.engine.code.outlines import OUTLINER, Outline, symbol_lines
+from indexer.engine.code.outlines import with_lines
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, Place, judge, place_of
 from indexer.engine.search.corpus import (
@@ -210,7 +210,7 @@ def _selected(corpora: Corpora, tree: Tree, request: Request) -> _Composed:
     selection = select(
         gathered.groups,
         request,
-        lambda chunk: _with_lines(frames, tree, load(frames, tree, chunk)),
+        lambda chunk: with_lines(frames, tree, load(frames, tree, chunk)),
         counter,
         omitted,
         (lambda path, room, again: texts.pieces(hits, path, room, again)) if hits else None,
@@ -413,18 +413,6 @@ def load(frames: Frames, tree: Tree, chunk: Sequence[Candidate]) -> list[Loaded]
             place = place_of(frames, row.path, tree.get(row.path), row.frame_id)
         loaded.append(Loaded(row, body, judged.freshness, judged.because, *place))
     return loaded
-
-
-def _with_lines(frames: Frames, tree: Tree, loaded: Sequence[Loaded]) -> list[Loaded]:
-    """What was loaded, with the lines of their symbols in the outlines that are fresh."""
-    outlines = {
-        one.candidate.frame_id: Outline(one.candidate.path, entry.content_id, one.body)
-        for one in loaded
-        if one.candidate.agent == OUTLINER and one.body and one.freshness is Freshness.FRESH
-        if (entry := tree.get(one.candidate.path)) is not None
-    }
-    lines = dict(zip(outlines, symbol_lines(frames, list(outlines.values())), strict=True))
-    return [one._replace(lines=lines.get(one.candidate.frame_id, ())) for one in loaded]
 
 
 def _record(frames: Frames, records: Records, manifest: JsonObject, selection: Selection) -> None:

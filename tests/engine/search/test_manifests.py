@@ -224,6 +224,41 @@ def test_a_pack_with_a_false_manifest_is_refused_whole(
         assert space.engine.frames.store.manifests() == [], damage
 
 
+def test_a_pack_with_false_lines_of_symbols_is_refused_whole(
+    project: Space, space: Space, tmp_path: Path
+) -> None:
+    project.write("src/one/a.py", LONG)
+    project.note("src/one/a.py", "harbour")
+    project.settle()
+    project.engine.compose(query="harbour words of a", record=True)
+    project.engine.export_pack(tmp_path / "good.pack")
+    lines = [0, 1, 0]
+    false: list[tuple[str, str, object]] = [
+        ("outline", "4", value)
+        for value in (
+            *([], [0, 1], [0, 1, 0, 0], [0, 2, 0], [0, -1, 0], [0, 1 << 60, 0], [0, 1.0, 0]),
+            *([0, True, 0], [0, [1], 0], [0, "1", 0], "010", None, {"1": 1}, [1] * 100_000),
+        )
+    ]
+    # Whoever makes a pack can make all of its hashes: where they fit, its form decides.
+    false += [("outline", version, lines) for version in "123"]
+    false += [("note", "4", [1]), ("source", "4", lines), ("note", "4", []), ("source", "4", [])]
+    for kind, version, value in false:
+        records = list(read_pack(tmp_path / "good.pack"))
+        (record,) = [one for one in records if one["kind"] == "manifest"]
+        manifest = record["manifest"]
+        items = [one for one in manifest["items"] if one["type"] == kind]
+        (item,) = [one for one in items if one["path"] == "src/one/a.py"][:1]
+        manifest["schema_version"] = version
+        item["symbol_lines"] = value
+        record["id"] = manifest_id(manifest)
+        write_pack(tmp_path / "bad.pack", iter(records))
+        with pytest.raises(PackContentError):
+            space.engine.import_pack(tmp_path / "bad.pack")
+        assert space.engine.frames.store.manifests() == [], (kind, version, value)
+    assert space.engine.import_pack(tmp_path / "good.pack", trust=True)["added"]
+
+
 def falsify(records: list[dict[str, Any]], damage: str) -> None:
     """Let the manifest of a pack say what was not so."""
     (record,) = [one for one in records if one["kind"] == "manifest"]

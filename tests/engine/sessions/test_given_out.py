@@ -78,6 +78,38 @@ def test_context_in_a_session_goes_stale_like_everything_else(space: Space) -> N
         assert unfenced(text) != text
 
 
+def test_an_outline_whose_symbols_moved_says_so(space: Space) -> None:
+    long = python("tide", doc="Computes tides.") + "\n# of many words" * 900 + "\n"
+    space.write("src/tide.py", long)
+    space.settle()
+    space.engine.session_pull("talk", ["src/tide.py"], ttl=9)
+    (text,) = shown(space)
+    assert "1: def tide(a)" in text
+    assert [note["action"] for note in context(space)] == ["kept"]
+    space.write("src/tide.py", "\n\n" + long)
+    space.settle()
+    (note,) = context(space)
+    assert (note["action"], note["freshness"]) == ("labelled", "stale")
+    assert note["because"] == "its symbols begin at other lines"
+    (text,) = shown(space)
+    assert "no longer true, stale" in text.splitlines()[0]
+    # What an author made of it has no lines to be judged by.
+    block = note["id"]
+    space.engine.session_edit("talk", block, text="It has tide.")
+    assert [note["action"] for note in context(space)] == ["kept"]
+    space.engine.session_edit("talk", block, text=unfenced(text).split("\n\n", 1)[1])
+    assert [note["action"] for note in context(space)] == ["labelled"]
+    # Below them nothing moved, and above them as little as when it was pulled.
+    space.write("src/tide.py", long + "# More.\n")
+    space.settle()
+    assert [note["action"] for note in context(space)] == ["kept"]
+    # One that was pulled while it was stale shows no lines, and none that are wrong.
+    space.write("src/tide.py", "\n\n" + long)
+    space.engine.session_pull("talk", ["src/tide.py"], ttl=9)
+    space.settle()
+    assert [note["action"] for note in context(space)] == ["replaced", "kept"]
+
+
 def test_every_note_of_an_agent_is_pulled_and_each_is_judged_alone(space: Space) -> None:
     def judged() -> list[tuple[str, str]]:
         notes = [one for one in context(space) if one["type"] == "note"]
