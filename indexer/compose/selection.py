@@ -48,6 +48,8 @@ _MOST: Final = 512
 _USUAL_TOKENS: Final = 400
 
 Load = Callable[[Sequence[Candidate]], Sequence[Loaded]]
+LinesOf = Callable[[Loaded], tuple[int, ...]]
+"""Where the symbols of an outline begin, as `numbered` puts that into its text."""
 
 
 class Source(NamedTuple):
@@ -173,16 +175,23 @@ class _Chooser:
     """What has been chosen so far, within both limits."""
 
     def __init__(
-        self, request: Request, load: Load, counter: TokenCounter, omitted: Omitted
+        self,
+        request: Request,
+        load: Load,
+        counter: TokenCounter,
+        omitted: Omitted,
+        lines_of: LinesOf,
     ) -> None:
         self.request = request
         self.omitted = omitted
         self.chosen = Selection()
         self.used = REPLY_OVERHEAD
         self._load = load
+        self._lines_of = lines_of
         self._counter = counter
         self._ahead: list[Candidate] = []
         self._loaded: dict[FrameId, Loaded] = {}
+        self._lined: dict[FrameId, tuple[int, ...]] = {}
         self._told: set[FrameId] = set()
         self._shown: dict[str, list[Source]] = {}
         self._headings: dict[Candidate, int] = {}
@@ -224,23 +233,30 @@ class _Chooser:
                 self.chosen.labels.append((candidate.frame_id, loaded.freshness.value))
             if loaded.line is not None:
                 self.chosen.labels.append((candidate.frame_id, f"line {loaded.line}"))
-            if loaded.lines:
-                self.chosen.labels.append((candidate.frame_id, f"lines {loaded.lines}"))
         reason = _unusable(loaded, self.request)
         if reason is not None:
             return reason
         item = self._made.get(candidate.frame_id)
         if item is None:
-            text = loaded.text
-            if self._is_above(room, candidate.path, text):
+            if self._is_above(room, candidate.path, loaded.body or ""):
                 return False
+            loaded = self._with_lines(loaded)
             made = message(
                 candidate.path, candidate.type, candidate.agent, loaded.freshness.value,
-                text, loaded.symbol, loaded.line,
+                loaded.text, loaded.symbol, loaded.line,
             )  # fmt: skip
             item = Item(loaded, None, made, self._count(made))
             self._made[candidate.frame_id] = item
         return self._take(item, room)
+
+    def _with_lines(self, loaded: Loaded) -> Loaded:
+        """An outline with the lines of its symbols, looked up once it may be shown."""
+        frame_id = loaded.candidate.frame_id
+        if frame_id not in self._lined:
+            self._lined[frame_id] = lines = self._lines_of(loaded)
+            if lines:
+                self.chosen.labels.append((frame_id, f"lines {lines}"))
+        return loaded._replace(lines=self._lined[frame_id])
 
     def _least(self, candidate: Candidate, room: int) -> int:
         """What a frame costs at least, counted only where its heading may not fit."""
@@ -318,13 +334,14 @@ def select(
     counter: TokenCounter,
     omitted: Omitted,
     pieces: Pieces | None = None,
+    lines_of: LinesOf = lambda loaded: (),
 ) -> Selection:
     """Take what fits, first things first, and say of the rest why not.
 
     Where source is shown, each file at first has a share of the budget, so that the best one does
     not keep out the others. What is left is then filled with what did not fit its share.
     """
-    chooser = _Chooser(request, load, counter, omitted)
+    chooser = _Chooser(request, load, counter, omitted, lines_of)
     chooser.look_ahead(one for group in groups for one in (*group.written, *group.repeated))
     waiting: list[Candidate | str] = []
     share, unused = request.budget * BEST_SHARE // 100, 0

@@ -137,11 +137,13 @@ class CodeStore:
         found: dict[int, list[Signature]] = {number: [] for number in wanted}
         if wanted:
             chosen, given = among("UINTEGER", wanted)
-            for number, *said in self._database.rows(
-                f"SELECT number, kind, signature, doc, line FROM code_symbols"
-                f" WHERE number {chosen} ORDER BY number, place",
+            rows = self._database.rows(
+                f"SELECT number, place, kind, signature, doc, line FROM code_symbols"
+                f" WHERE number {chosen}",
                 given,
-            ):
+            )
+            # A quarter less for a question about one file than where the database orders them.
+            for number, _, *said in sorted(rows):
                 found[number].append(Signature._make(said))
         return found
 

@@ -48,16 +48,14 @@ def symbol_lines(frames: Frames, outlines: Sequence[Outline]) -> list[tuple[int,
     ]
 
 
-def with_lines(frames: Frames, tree: Tree, loaded: Sequence[Loaded]) -> list[Loaded]:
-    """What was loaded, with the lines of their symbols in the outlines that are fresh."""
-    outlines = {
-        one.candidate.frame_id: Outline(one.candidate.path, entry.content_id, one.body)
-        for one in loaded
-        if one.candidate.agent == OUTLINER and one.body and one.freshness is Freshness.FRESH
-        if (entry := tree.get(one.candidate.path)) is not None
-    }
-    lines = dict(zip(outlines, symbol_lines(frames, list(outlines.values())), strict=True))
-    return [one._replace(lines=lines.get(one.candidate.frame_id, ())) for one in loaded]
+def lines_of(frames: Frames, tree: Tree, loaded: Loaded) -> tuple[int, ...]:
+    """Where the symbols of an outline begin that is fresh; nothing for any other frame."""
+    path, entry = loaded.candidate.path, tree.get(loaded.candidate.path)
+    if loaded.candidate.agent != OUTLINER or loaded.freshness is not Freshness.FRESH:
+        return ()
+    if entry is None or not loaded.body:
+        return ()
+    return symbol_lines(frames, [Outline(path, entry.content_id, loaded.body)])[0]
 
 
 def _lines_in(body: str, symbols: Sequence[Signature]) -> tuple[int, ...]:

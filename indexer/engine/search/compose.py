@@ -29,7 +29,7 @@ from indexer.core.paths import on_screen
 from indexer.core.progress import Progress
 from indexer.core.roles import Role
 from indexer.core.tree import Tree
-from indexer.engine.code.outlines import with_lines
+from indexer.engine.code.outlines import lines_of
 from indexer.engine.documents import JsonObject
 from indexer.engine.frames.freshness import Judged, Place, judge, place_of
 from indexer.engine.search.corpus import (
@@ -210,10 +210,11 @@ def _selected(corpora: Corpora, tree: Tree, request: Request) -> _Composed:
     selection = select(
         gathered.groups,
         request,
-        lambda chunk: with_lines(frames, tree, load(frames, tree, chunk)),
+        lambda chunk: load(frames, tree, chunk),
         counter,
         omitted,
         (lambda path, room, again: texts.pieces(hits, path, room, again)) if hits else None,
+        lambda loaded: lines_of(frames, tree, loaded),
     )
     omitted.name(gathered.without)
     shown = sum(item.source is not None for item in selection.items)
