@@ -16,10 +16,18 @@ _DESCRIPTORS: Final = 4_096
 def forked(work: Callable[[], bytes], keeps: Sequence[int]) -> Iterator[Callable[[], bytes]]:
     """Do something in a forked process; calling what this gives waits for its result.
 
+    That is empty where the process was killed, or could not be had.
     Of this process's descriptors it has those in `keeps`, and the three streams.
     """
     reading, writing = os.pipe()
-    process = os.fork()
+    try:
+        process = os.fork()
+    except OSError:
+        # No more processes are allowed: as if it had ended without a word.
+        os.close(reading)
+        os.close(writing)
+        yield lambda: b""
+        return
     if process == 0:
         # Whatever happens here, nothing of the process that was forked may go on, and what it had
         # open is let go of: the lock must not outlive it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
@@ -132,6 +133,31 @@ def test_a_process_that_is_killed_is_done_without(
     alone, shared = both(root, tree)
     agree(tree, alone, shared)
     assert shared.unchanged
+
+
+def test_where_no_more_processes_are_allowed_one_does_it_all(
+    walked: tuple[Path, Tree], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refused)
+    before = len(os.listdir("/dev/fd"))
+    root, tree = walked
+    alone, shared = both(root, tree)
+    agree(tree, alone, shared)
+    assert shared.unchanged
+    first = walk_shared(Walker(root, HASH, Scopes(root), NothingBefore(), LATER), None)
+    folder = assemble(Tree.empty(HASH), first)
+    assert folder is not None
+    assert folder.content_id == tree.root.content_id
+    listings = listings_of(tree)
+    walker = Walker(root, HASH, Scopes(root), ListingsBefore(listings, HASH.size), LATER)
+    with shared_walk.contents_compared(walker, listings) as are_as_listed:
+        # Not known: whoever asks compares alone then.
+        assert are_as_listed is not None
+        assert not are_as_listed()
+    assert len(os.listdir("/dev/fd")) == before
 
 
 @pytest.mark.parametrize("killed", [False, True])

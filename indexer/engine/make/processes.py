@@ -57,12 +57,16 @@ class HelperProcess:
 
         if not sys.executable:
             raise ProcessEndedError("there is no interpreter to start")
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **(environment or {})},
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **(environment or {})},
+            )
+        except OSError as error:
+            # As where no more processes are allowed.
+            raise ProcessEndedError(f"no process can be started: {error}") from error
         _RUNNING.add(self._process)
         self._send((sys.path, module))
 

@@ -83,22 +83,23 @@ class GeneratorPool:
         self._generator = generator
         self._maker = maker
         self._processes: HelperProcesses | None = None
+        self._cannot_start = False
         self._ahead: dict[FileSource, tuple[Future[list[Generated]], int]] = {}
         """What was begun before it was asked for, with its place in the answer."""
 
     def run(self, tasks: Sequence[FileSource], expected: int) -> list[Generated]:
         """An outcome per task, in order; `expected` tells how many are still to come in all."""
         tasks = self._with_facts(tasks)
-        if self._processes is None and expected < MANY:
+        if self._cannot_start or (self._processes is None and expected < MANY):
             return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
-        workers = self._workers()
         try:
-            begun = self._begun(workers, tasks)
+            begun = self._begun(self._workers(), tasks)
             asked = [begun.get(task) or self._ahead.pop(task) for task in tasks]
             return [answer.result()[place] for answer, place in asked]
         except ProcessEndedError:
             self.close()
-            if not self._can_start():
+            self._cannot_start = not self._can_start()
+            if self._cannot_start:
                 return [_make(self._root, self._algorithm, self._generator, task) for task in tasks]
             made = [self._by_halves(group) for group in _slices(tasks)]
         return [outcome for group in made for outcome in group]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -187,6 +190,33 @@ def test_worker_processes_give_the_frames_that_this_process_gives(
         other.settle()
         for path in ("", "src", "src/one/a.py", "README.md"):
             assert other.frame(path)["frame_id"] == project.frame(path)["frame_id"]
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize("lacking", ["interpreter", "room"])
+def test_without_worker_processes_this_process_makes_the_same_frames(
+    project: Space, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    tried: list[object] = []
+
+    def refused(*_: object, **__: object) -> None:
+        tried.append(lacking)
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(workers, "MANY", 1)
+    monkeypatch.setattr(regeneration, "CHUNK", 2)
+    if lacking == "interpreter":
+        monkeypatch.setattr(sys, "executable", "")
+    else:
+        monkeypatch.setattr(subprocess, "Popen", refused)
+    other = project.clone()
+    try:
+        other.settle()
+        for path in ("", "src", "src/one/a.py", "README.md"):
+            assert other.frame(path)["frame_id"] == project.frame(path)["frame_id"]
+        # It is not tried again for every two frames.
+        assert len(tried) <= 4
     finally:
         other.close()
 
