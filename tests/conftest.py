@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,6 +22,9 @@ from hypothesis import HealthCheck, settings
 import indexer
 from tests.support.campaign import table
 from tests.support.short import HAS_MEMORY, MEMORY, SHORT
+
+if TYPE_CHECKING:
+    from tests.support.space import Held
 
 # Deterministic and without a deadline: a run on a busy machine is the same run.
 _CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
@@ -155,3 +159,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if found:
         terminalreporter.section("fault campaign")
         terminalreporter.write_line(table(found))
+
+
+# Of the whole run: a worker that takes cases over comes back to a module more than once.
+@pytest.fixture(scope="session")
+def held() -> Iterator[Held]:
+    """Workspaces that tests share which only read them."""
+    # Imported late: the process that only hands out tests needs no engine.
+    from tests.support.space import held_spaces
+
+    with held_spaces() as spaces:
+        yield spaces

@@ -41,7 +41,7 @@ from tests.engine.search.test_custom_ordering import plugin
 from tests.mcp.conftest import forked_services, plain_environment, served
 from tests.mcp.conftest import project as wired
 from tests.support.conformance import Specification
-from tests.support.space import Space, only_read, python
+from tests.support.space import Held, Space, python
 from tests.support.waiting import wait_until
 
 FILE = "src/one/a.py"
@@ -236,17 +236,10 @@ test_recency = statement("§5 Policies 1", ruled="DESIGN §4")(
 )
 
 
-@pytest.fixture(scope="module")
-def kept_project(template: Path) -> Iterator[Space]:
-    made = Space(copy_of=template)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def shown(kept_project: Space) -> Iterator[Space]:
+def shown(held: Held, template: Path) -> Iterator[Space]:
     """The project for the tests that only look at it."""
-    with only_read(kept_project) as made:
+    with held("project", lambda: Space(copy_of=template)) as made:
         yield made
 
 
@@ -687,24 +680,17 @@ def test_a_manifest_is_stored_on_request_alone(project: Space) -> None:
     assert len(project.engine.frames.store.manifests()) == 1
 
 
-def people(space: Space) -> None:
+def people(space: Space) -> Space:
     """Give a file a note and a review by two agents beside its outline."""
     space.note(FILE, "a note about tides")
     space.note(FILE, "a review", frame_type="review", agent="bob")
-
-
-@pytest.fixture(scope="module")
-def kept_people(template: Path) -> Iterator[Space]:
-    made = Space(copy_of=template)
-    people(made)
-    yield made
-    made.close()
+    return space
 
 
 @pytest.fixture
-def peopled_file(kept_people: Space) -> Iterator[Space]:
+def peopled_file(held: Held, template: Path) -> Iterator[Space]:
     """A file with an outline, a note and a review by two agents; composing changes nothing."""
-    with only_read(kept_people) as made:
+    with held("people", lambda: people(Space(copy_of=template))) as made:
         yield made
 
 

@@ -160,6 +160,25 @@ def only_read(space: Space) -> Iterator[Space]:
     assert state() == before, "a test that changes it needs a workspace of its own"
 
 
+Held = Callable[[str, Callable[[], Space]], contextlib.AbstractContextManager[Space]]
+"""Gives the workspace of a name, which the first test that asks has made, to be read only."""
+
+
+@contextlib.contextmanager
+def held_spaces() -> Iterator[Held]:
+    """Workspaces for tests that only read them, open until this ends."""
+    made: dict[str, Space] = {}
+
+    def held(name: str, make: Callable[[], Space]) -> contextlib.AbstractContextManager[Space]:
+        if name not in made:
+            made[name] = make()
+        return only_read(made[name])
+
+    yield held
+    for space in made.values():
+        space.close()
+
+
 @cache
 def empty_workspace(hash_name: str | None = None) -> Path:
     """A workspace without files whose index is made, closed: making one takes twice a copy."""

@@ -10,7 +10,7 @@ import pytest
 from indexer.compose.request import RequestError
 from indexer.engine.search import search as searching
 from indexer.errors import MalformedError
-from tests.support.space import Space, only_read, settled
+from tests.support.space import Held, Space, settled
 
 PROJECT = {
     "app/tides.py": (
@@ -36,18 +36,10 @@ def code() -> Iterator[Space]:
     made.close()
 
 
-# Of the whole run: a worker that takes cases over comes back to this module more than once.
-@pytest.fixture(scope="session")
-def kept_code() -> Iterator[Space]:
-    made = settled(PROJECT)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def same_code(kept_code: Space) -> Iterator[Space]:
+def same_code(held: Held) -> Iterator[Space]:
     """The same for tests that only ask."""
-    with only_read(kept_code) as made:
+    with held("code", lambda: settled(PROJECT)) as made:
         yield made
 
 

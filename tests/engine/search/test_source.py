@@ -17,7 +17,7 @@ from indexer.core.roles import Role, role_of, roles_asked_for
 from indexer.engine.frames import kept_texts
 from indexer.engine.search import ranking, source
 from indexer.scan import reading
-from tests.support.space import Space, only_read, settled
+from tests.support.space import Held, Space, settled
 
 FERRY = '''"""Ferries."""
 
@@ -59,18 +59,10 @@ def quay() -> Iterator[Space]:
     made.close()
 
 
-# Of the whole run: a worker that takes cases over comes back to this module more than once.
-@pytest.fixture(scope="session")
-def kept_quay() -> Iterator[Space]:
-    made = settled(QUAY)
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def same_quay(kept_quay: Space) -> Iterator[Space]:
+def same_quay(held: Held) -> Iterator[Space]:
     """The same for tests that only ask."""
-    with only_read(kept_quay) as made:
+    with held("quay", lambda: settled(QUAY)) as made:
         yield made
 
 
