@@ -111,6 +111,33 @@ def test_many_misses_do_not_keep_out_what_fits() -> None:
     assert omitted.counts == {"budget": 50}
 
 
+def test_lines_are_looked_up_for_all_that_was_loaded_at_once_and_only_where_one_fits() -> None:
+    asked: list[list[Candidate]] = []
+    rows = [candidate(number) for number in range(60)]
+
+    def lines_of(many: Sequence[Loaded]) -> list[tuple[int, ...]]:
+        asked.append([one.candidate for one in many])
+        return [(7, 0) for _ in many]
+
+    def shown(budget: int, body: str) -> Selection:
+        asked.clear()
+        return select(
+            [Group("", rows)], Request(budget=budget),
+            lambda chunk: [Loaded(row, body, Freshness.FRESH, "") for row in chunk],
+            COUNTER, Omitted(), lines_of=lines_of,
+        )  # fmt: skip
+
+    selection = shown(24_000, "one\ntwo")
+    assert len(selection.items) == 60
+    assert [row for many in asked for row in many] == rows
+    assert len(asked) == 1
+    assert all("\n\n7: one\ntwo" in one["content"] for one in selection.messages())
+    # Each says once what its lines are, as that decides what is shown.
+    assert sorted(selection.labels) == sorted((row.frame_id, "lines (7, 0)") for row in rows)
+    assert not shown(300, "word " * 400 + "\ntwo").items
+    assert asked == []
+
+
 def test_what_has_no_room_for_its_heading_is_not_even_read() -> None:
     asked: list[int] = []
     rows = [candidate(number) for number in range(500)]

@@ -114,11 +114,8 @@ class KnownFacts:
         number = self.numbers_of((key,)).get(key)
         return None if number is None else self.store.symbols([number])[number]
 
-    def numbers_of(self, keys: Collection[FactsKey]) -> dict[FactsKey, int]:
+    def numbers_of(self, keys: Collection[FactsKey], few: int = _SHOWN) -> dict[FactsKey, int]:
         """The numbers of some facts, of those that are stored."""
-        return self._numbers_of(keys, _SHOWN)
-
-    def _numbers_of(self, keys: Collection[FactsKey], few: int) -> dict[FactsKey, int]:
         if self._numbers is None and len(keys) <= few:
             newest = {(one.content_id, one.ending): one for one in self.store.known_among(keys)}
             return {
@@ -131,7 +128,7 @@ class KnownFacts:
 
     def lacking(self, keys: Collection[FactsKey]) -> set[FactsKey]:
         """Which of some facts are not stored."""
-        return set(keys) - self._numbers_of(keys, _FEW).keys()
+        return set(keys) - self.numbers_of(keys, _FEW).keys()
 
     def missing(self, tree: Tree, limit: int, within: str = paths.ROOT) -> Iterator[FileOf]:
         """The files whose facts are missing, without entering folders where none were.

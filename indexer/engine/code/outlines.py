@@ -48,14 +48,16 @@ def symbol_lines(frames: Frames, outlines: Sequence[Outline]) -> list[tuple[int,
     ]
 
 
-def lines_of(frames: Frames, tree: Tree, loaded: Loaded) -> tuple[int, ...]:
-    """Where the symbols of an outline begin that is fresh; nothing for any other frame."""
-    path, entry = loaded.candidate.path, tree.get(loaded.candidate.path)
-    if loaded.candidate.agent != OUTLINER or loaded.freshness is not Freshness.FRESH:
-        return ()
-    if entry is None or not loaded.body:
-        return ()
-    return symbol_lines(frames, [Outline(path, entry.content_id, loaded.body)])[0]
+def lines_of(frames: Frames, tree: Tree, loaded: Sequence[Loaded]) -> list[tuple[int, ...]]:
+    """Where the symbols of the outlines begin that are fresh; nothing for any other frame."""
+    outlines = {
+        one.candidate.frame_id: Outline(one.candidate.path, entry.content_id, one.body)
+        for one in loaded
+        if one.candidate.agent == OUTLINER and one.body and one.freshness is Freshness.FRESH
+        if (entry := tree.get(one.candidate.path)) is not None
+    }
+    lines = dict(zip(outlines, symbol_lines(frames, list(outlines.values())), strict=True))
+    return [lines.get(one.candidate.frame_id, ()) for one in loaded]
 
 
 def _lines_in(body: str, symbols: Sequence[Signature]) -> tuple[int, ...]:
